@@ -7,6 +7,7 @@
 #   lib/                                static libraries, ours and third-party ones
 #   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
+#   share/source/                       what firmware projects are made of: sources and generated schema headers
 # The target et_sdk does the same into <build>/python, so that a build tree is a package, too.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/package/executorch_py_add_kernel_library.cmake)
@@ -49,6 +50,7 @@ function(et_install_package)
   install(DIRECTORY ${headers}/ DESTINATION executorch_py/include COMPONENT sdk)
   install(FILES ${CMAKE_SOURCE_DIR}/src/cpp/ops/ops.yaml DESTINATION executorch_py/share COMPONENT sdk)
 
+  _et_install_sources()
   _et_install_third_party()
   set(ET_CODEGEN_DIR "\${executorch_py_FOLDER}/codegen")
   if(SKBUILD_STATE STREQUAL "editable")  # Python sources are read where they lie
@@ -82,6 +84,17 @@ function(et_install_programs)
   set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "$ORIGIN/..")
   install(TARGETS ${ARGN} RUNTIME DESTINATION executorch_py/bin COMPONENT sdk)
   add_dependencies(et_sdk ${ARGN})
+endfunction()
+
+# Installs the sources that firmware projects are made of (src/executorch_py/firmware).
+function(_et_install_sources)
+  foreach(folder base numerics ops runtime schema threads devtools kernels/portable kernels/prim kernels/quantized kernels/cortex_m)
+    install(DIRECTORY ${ET_CPP_ROOT}/${folder}/ DESTINATION executorch_py/share/source/cpp/${folder} COMPONENT sdk
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp" PATTERN "*.def" PATTERN "host" EXCLUDE)
+  endforeach()
+  install(DIRECTORY ${ET_GENERATED_DIR}/schema/ DESTINATION executorch_py/share/source/generated/schema COMPONENT sdk)
+  install(DIRECTORY ${ET_FLATBUFFERS_INCLUDE}/flatbuffers/ DESTINATION executorch_py/share/source/third_party/flatbuffers
+    COMPONENT sdk)
 endfunction()
 
 # Installs the third-party libraries that ours link, and writes what makes them imported targets again.

@@ -68,9 +68,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends": ("errors", "foundation", "graphs", "exir", "export.importer", "lowering", "recipes"),
     "compat": ("errors", "foundation", "runtime", "lowering"),
     "testing": ("errors", "runtime", "graphs", "lowering", "devtools"),
+    "firmware": ("errors", "foundation", "codegen", "runtime"),
     "cli": (
         "errors", "foundation", "codegen", "operators", "runtime", "graphs", "exir", "lowering", "devtools",
-        "quantizer.flow",
+        "quantizer.flow", "firmware",
     ),
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ etpy trace model.pte -o trace.json              runs as a trace for ui.perfetto.
 etpy plan my.models:make                        what lives at the peak of the planned memory, with its lines
 etpy compare a.pte b.pte                        sizes, operators, times and numbers of two programs
 etpy bundle model.pte my.models:make -o model.bpte   a program with test cases in its file
+etpy firmware model.pte -o folder               a project that runs a program on a microcontroller
 etpy passes                                     the compiler's passes
 etpy doctor                                     what is installed, what this machine has, one inference
 etpy completion bash                            a script that completes commands and options in a shell
@@ -40,6 +41,7 @@ from . import (
     completion,
     doctor,
     export,
+    firmware,
     inspect,
     ops,
     passes,
@@ -60,7 +62,7 @@ __all__ = ["main"]
 #: In the order of ``etpy --help``.
 _COMMANDS = (
     *(export, run, inspect, validate, bench, profile, trace, plan, compare, bundle, quantization),
-    *(ops, select, strip, passes, doctor),
+    *(ops, select, strip, firmware, passes, doctor),
 )
 
 

@@ -1,0 +1,32 @@
+"""``etpy firmware``: a project that runs a program on a microcontroller."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from executorch_py.firmware import TARGETS, write_firmware
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    firmware = commands.add_parser("firmware", help="write a project that runs a program on a microcontroller")
+    firmware.add_argument("program", help="a .pte file")
+    firmware.add_argument("-o", "--output", required=True, help="folder of the project")
+    firmware.add_argument("--target", choices=TARGETS, default="cortex-m55")
+    firmware.add_argument("--method", default="forward")
+    firmware.add_argument("--input", action="append", help=".npy file of an example input; once for each")
+    firmware.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    inputs = [np.load(path) for path in arguments.input] if arguments.input else None
+    report = write_firmware(
+        arguments.program, arguments.output, arguments.target, method=arguments.method, inputs=inputs
+    )
+    print(report)
+    return 1 if report.run is not None and not report.run.matches else 0

@@ -1,0 +1,116 @@
+"""Builds a firmware project with the tools of this machine, runs it in the emulator, and reads its figures."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.errors import InternalError, NotFoundError, NotSupportedError
+
+from .project import Project
+from .targets import Target
+
+_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Image:
+    """Bytes of a linked program by where they go."""
+
+    code: int  # code and constants in flash, without the model and its examples
+    data: int  # initialised and zeroed data in RAM: pools, arena and the program's own
+
+    def __str__(self) -> str:
+        return f"flash {self.code:,} bytes beside the model, RAM {self.data:,} bytes beside the stack"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run printed."""
+
+    load_instructions: int
+    load_stack: int
+    instructions: int
+    stack: int
+    method_bytes: int
+    temp_bytes: int
+    matches: bool  # every output is what the host computed
+    text: str
+
+
+def missing_tools(target: Target) -> list[str]:
+    """Programs that building and running for this target needs and that are not installed."""
+    wanted = ["cmake", "ninja"]
+    wanted += ["g++"] if target.is_host else ["arm-none-eabi-g++"]
+    wanted += target.emulator()[:1]
+    return [tool for tool in wanted if shutil.which(tool) is None]
+
+
+def _run(command: list[str], what: str) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise NotFoundError(f"{what}: {command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise InternalError(f"{what} took more than {_SECONDS} s: {' '.join(command)}") from None
+    if done.returncode != 0:
+        raise InternalError(
+            f"{what} ended with {done.returncode}: {' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}"
+        )
+    return done.stdout
+
+
+def build(project: Project) -> Path:
+    """Configures and compiles; returns the program.
+
+    Raises:
+        NotFoundError: A tool is not installed.
+        InternalError: The build failed; the message ends with the compiler's.
+    """
+    folder = project.folder / "build"
+    _run(["cmake", "-S", str(project.folder), "-B", str(folder), "-G", "Ninja"], "configuring the firmware")
+    _run(["cmake", "--build", str(folder)], "building the firmware")
+    return folder / "firmware.elf"
+
+
+def image_of(project: Project, elf: Path) -> Image:
+    """Sizes of the sections of a program for a microcontroller."""
+    text = _run(["arm-none-eabi-size", "-A", str(elf)], "reading section sizes")
+    sizes = {name: int(size) for name, size in re.findall(r"^(\.[\w.]+)\s+(\d+)", text, re.MULTILINE)}
+    symbols = _run(["arm-none-eabi-nm", "-S", "-C", str(elf)], "reading symbols")
+    examples = sum(
+        int(size, 16)
+        for size in re.findall(r"^\w+ (\w+) \w firmware::.*::k(?:Input|Output)\d+$", symbols, re.MULTILINE)
+    )
+    code = sizes.get(".text", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0) - examples
+    return Image(code, sizes.get(".data", 0) + sizes.get(".bss", 0))
+
+
+def run(project: Project, elf: Path) -> Run:
+    """Runs the program, in the emulator where the target is not this machine.
+
+    Raises:
+        NotSupportedError: There is no emulated board for the target.
+        InternalError: The program stopped with an error; the message ends with what it printed.
+    """
+    emulator = project.target.emulator()
+    if not emulator and not project.target.is_host:
+        raise NotSupportedError(f"no emulated board for {project.target.name}; run {elf} on a board")
+    done = subprocess.run(
+        [*emulator, str(elf)], capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
+    )
+    text = done.stdout + done.stderr
+    found = re.search(
+        r"load: instructions (\d+), stack (\d+)\nexecute: instructions (\d+), stack (\d+)\n"
+        r"memory: model \d+, arena \d+, method (\d+), temp (\d+)\n",
+        text,
+    )
+    if found is None:
+        raise InternalError(f"the firmware ended with {done.returncode} and said: {text.strip()[-2000:] or 'nothing'}")
+    load, load_stack, instructions, stack, method, temp = map(int, found.groups())
+    return Run(load, load_stack, instructions, stack, method, temp, matches=done.returncode == 0, text=text)

@@ -1,0 +1,321 @@
+"""Writes a firmware project: model, kernels, runtime, start-up and linker script in one folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, TableError, read_table
+from executorch_py.codegen.pte_operators import read_pte_operators
+from executorch_py.codegen.select_ops import Selection
+from executorch_py.codegen.tables import kernels_by_file, sources_cmake, write_kernel_tables
+from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.sdk import folder as _package
+
+from .sources import SourceTree
+from .targets import Target
+
+_TEMPLATES = Path(__file__).resolve().parent / "template"
+#: Of the runtime, what only hosts have.
+_HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Sizes of the static memory of one method, in bytes."""
+
+    method: int
+    temp: int
+    arenas: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a project is made of."""
+
+    data: bytes
+    method: str
+    inputs: Sequence[bytes]  # of each tensor input; nothing for one that is no tensor
+    outputs: Sequence[bytes]  # what the host computed
+
+
+def source_tree(generated: Path) -> SourceTree:
+    """The sources that the package carries, and `generated`.
+
+    Raises:
+        NotFoundError: The package was built without them.
+    """
+    root = Path(_package) / "share" / "source"
+    if not (root / "cpp" / "runtime").is_dir():
+        raise NotFoundError(f"{root} has no sources; install executorch_py with them, or run `make build`")
+    return SourceTree((generated, root / "generated", root / "cpp", root / "third_party"))
+
+
+def selection_of(data: bytes) -> dict[str, set[str] | None]:
+    """Kernels that a program calls, and the element types it has in them.
+
+    Raises:
+        InvalidArgumentError: The bytes are not a program.
+    """
+    try:
+        return dict(read_pte_operators(data))
+    except TableError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
+def _array(name: str, data: bytes, section: str = "") -> str:
+    """A C array of bytes."""
+    lines = [", ".join(map(str, data[i : i + 24])) for i in range(0, len(data), 24)] or ["0"]
+    place = f'__attribute__((section("{section}"))) ' if section else ""
+    body = ",\n    ".join(lines)
+    return f"alignas(16) {place}extern const unsigned char {name}[] = {{\n    {body}}};\n"
+
+
+def model_sources(model: Model) -> dict[str, str]:
+    """model.h and model.cpp."""
+    header = f"""// Written by `etpy firmware`: the model, its example inputs and what a host computed from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace firmware {{
+
+struct Bytes {{
+  const uint8_t* data;
+  size_t size;
+}};
+
+inline constexpr const char* kMethod = "{model.method}";
+inline constexpr size_t kModelBytes = {len(model.data)};
+extern const unsigned char kModel[];  // the .pte file, aligned to 16
+inline constexpr size_t kNumInputs = {len(model.inputs)};
+extern const Bytes kInputs[];
+inline constexpr size_t kNumOutputs = {len(model.outputs)};
+extern const Bytes kOutputs[];
+
+}}  // namespace firmware
+"""
+    parts = ['#include "model.h"\n\nnamespace firmware {\n', _array("kModel", model.data, ".model")]
+    for kind, arrays in (("Input", model.inputs), ("Output", model.outputs)):
+        parts += ["namespace {"] + [_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)]
+        rows = [f"{{k{kind}{i}, {len(data)}}}" for i, data in enumerate(arrays)] or ["{nullptr, 0}"]
+        parts += ["}  // namespace", f"extern const Bytes k{kind}s[] = {{{', '.join(rows)}}};\n"]
+    return {"model.h": header, "model.cpp": "\n".join(parts) + "\n}  // namespace firmware\n"}
+
+
+def memory_header(pools: Pools, origin: str) -> str:
+    """memory.h: sizes of the static pools."""
+    arenas = tuple((size + 15) // 16 * 16 for size in pools.arenas)
+    listed = ", ".join(map(str, arenas)) or "0"
+    return f"""// Written by `etpy firmware`: bytes of static memory. {origin}
+#pragma once
+
+#include <cstddef>
+
+namespace firmware {{
+
+inline constexpr size_t kMethodPoolBytes = {max(pools.method, 16)};
+inline constexpr size_t kTempPoolBytes = {max(pools.temp, 16)};
+inline constexpr size_t kNumArenas = {len(arenas)};
+inline constexpr size_t kArenas[] = {{{listed}}};
+inline constexpr size_t kArenaBytes = {max(sum(arenas), 16)};
+
+}}  // namespace firmware
+"""
+
+
+def kernel_sources(libraries: Iterable[str]) -> dict[str, str]:
+    """kernels.h and kernels.cpp: registers the libraries that the model's kernels are of."""
+    names = sorted({*libraries, "prim"})
+    includes = "".join(f'#include "kernels/{name}/register.h"\n' for name in names)
+    calls = "".join(f"  ET_RETURN_IF_ERROR(et::kernels::{n}::register_{n}_kernels(registry));\n" for n in names)
+    header = """// Written by `etpy firmware`: the kernels that the model calls.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace firmware {
+
+/// Adds them all. Errors: RegistrationExceedingMaxKernels, which cannot happen with an empty registry.
+et::Error register_kernels(et::runtime::KernelRegistry& registry);
+
+}  // namespace firmware
+"""
+    source = f"""#include "kernels.h"
+
+{includes}
+namespace firmware {{
+
+et::Error register_kernels(et::runtime::KernelRegistry& registry) {{
+{calls}  return et::Error::Ok;
+}}
+
+}}  // namespace firmware
+"""
+    return {"kernels.h": header, "kernels.cpp": source}
+
+
+def _template(name: str, **values: str) -> str:
+    text = (_TEMPLATES / name).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+class Project:
+    """A folder with a firmware project. Files that are the user's to change are written once."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        """`folder` is made when it is not there."""
+        self.folder = folder
+        self.target = target
+
+    def write(self, model: Model, pools: Pools, origin: str) -> None:
+        """Writes everything.
+
+        Raises:
+            InvalidArgumentError: The model calls a kernel that no library for microcontrollers has; the message names it.
+        """
+        selected = selection_of(model.data)
+        libraries = self._write_library(selected)
+        files = {
+            **model_sources(model),
+            **kernel_sources(libraries),
+            "memory.h": memory_header(pools, origin),
+            "main.cpp": _template("main.cpp"),
+            "CMakeLists.txt": self._cmake(),
+            "board/board.h": _template("board/board.h"),
+        }
+        if self.target.is_host:
+            files["board/host.cpp"] = _template("board/host.cpp")
+        else:
+            files["board/cortex_m.cpp"] = _template("board/cortex_m.cpp")
+            files["board/cortex_m.ld"] = self._linker_script(len(model.data))
+            files["toolchain.cmake"] = _template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
+        for name, text in files.items():
+            self._write(name, text)
+
+    def write_memory(self, pools: Pools, origin: str) -> None:
+        """Writes memory.h anew."""
+        self._write("memory.h", memory_header(pools, origin))
+
+    def write_readme(self, report: str) -> None:
+        """README.md: how to build and run it, and its figures."""
+        self._write("README.md", _template("README.md.in", target=self.target.name, report=report))
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def _cmake(self) -> str:
+        options = ""
+        if not self.target.is_host:
+            options = (
+                "target_link_options(firmware PRIVATE -T ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld -Wl,--gc-sections)\n"
+                "set_target_properties(firmware PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)"
+            )
+        emulator = " ".join(self.target.emulator())
+        run = f"\nadd_custom_target(run COMMAND {emulator} $<TARGET_FILE:firmware> USES_TERMINAL VERBATIM)\n"
+        return _template(
+            "CMakeLists.txt.in",
+            target=self.target.name,
+            board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
+            link_options=options + (run if emulator or self.target.is_host else ""),
+        )
+
+    def _linker_script(self, model_size: int) -> str:
+        """Large models go where flash of their own stands."""
+        regions = {region.name: region for region in self.target.regions}
+        room = regions["FLASH"].length - (160 << 10)  # for code and the examples
+        place = "FLASH" if model_size <= room or "DDR" not in regions else "DDR"
+        lines = [
+            f"  {r.name:<6}({r.access}) : ORIGIN = {r.origin:#010x}, LENGTH = {r.length >> 10}K"
+            for r in self.target.regions
+            if r.name in ("FLASH", "RAM", place)
+        ]
+        return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
+
+    def _write_library(self, selected: Mapping[str, set[str] | None]) -> list[str]:
+        """executorch/: sources and their CMakeLists.txt. Returns the kernel libraries that are in it."""
+        generated = self.folder / "executorch" / "src"
+        shutil.rmtree(self.folder / "executorch", ignore_errors=True)
+        share = Path(_package) / "share"
+        ops = read_table(share / "ops.yaml")
+        selection = Selection(dict(selected))
+        write_kernel_tables(ops, selection, generated)
+        tree = source_tree(generated)
+        libraries, kernels, found = [], [], set()
+        masks: list[str] = []
+        for library in KERNEL_LIBRARIES:
+            files = kernels_by_file(ops, selection, library)
+            if files:
+                libraries.append(library)
+                kernels += [f"kernels/{library}/{name}" for name in files]
+                found |= {op.kernel_schema.name for entries in files.values() for op in entries}
+                masks += _definitions(library, sources_cmake(library, files, selection))
+        missing = sorted(name for name in selected if name not in found and not name.startswith("executorch_prim::"))
+        if missing:
+            raise InvalidArgumentError(
+                f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
+                "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
+            )
+        registers = [f"kernels/{name}/register.cpp" for name in [*libraries, "prim"]]
+        prims = ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
+        runtime = [
+            f"runtime/{path.name}"
+            for path in sorted((share / "source" / "cpp" / "runtime").glob("*.cpp"))
+            if f"runtime/{path.name}" not in _HOSTED
+        ]
+        threads = ["threads/single_thread.cpp"]
+        closure = tree.closure([*runtime, *kernels, *registers, *prims, *threads], without=_HOSTED)
+        for name, path in closure.items():
+            base = "third_party" if name.startswith("flatbuffers/") else "src"
+            self._copy(path, generated.parent / base / name)
+        _drop_others(generated, closure)
+        hot = [name for name in closure if name.startswith("kernels/") and name.endswith(".cpp")]
+        compiled = sorted(name for name in closure if name.endswith(".cpp"))
+        self._write(
+            "executorch/CMakeLists.txt",
+            _template(
+                "executorch.cmake.in",
+                kernel_count=str(len(selected)),
+                dtypes=", ".join(sorted(set().union(*(d for d in selected.values() if d)))) or "no tensors",
+                sources="\n".join(f"  src/{name}" for name in compiled),
+                hot_sources="\n".join(f"  src/{name}" for name in sorted(hot)),
+                definitions="\n".join(masks),
+            ),
+        )
+        return libraries
+
+    def _copy(self, path: Path, to: Path) -> None:
+        if path != to:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, to)
+
+
+def _definitions(library: str, text: str) -> list[str]:
+    """The lines of sources.cmake that give a file its element types, with the path of this project."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("set_source_files_properties("):
+            lines.append(line.replace("properties(", f"properties(src/kernels/{library}/", 1))
+        elif line.startswith("set(ET_PORTABLE_DTYPE_MASK"):
+            mask = line.split()[1].rstrip(")")
+            lines.append(
+                "set_source_files_properties(src/kernels/portable/convert.cpp PROPERTIES "
+                f"COMPILE_DEFINITIONS ET_DTYPE_MASK={mask})"
+            )
+    return lines
+
+
+def _drop_others(generated: Path, kept: Mapping[str, Path]) -> None:
+    """Removes generated files that nothing includes."""
+    for path in sorted(generated.rglob("*"), reverse=True):
+        if path.is_file() and path.relative_to(generated).as_posix() not in kept:
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()

@@ -1,0 +1,69 @@
+"""The targets that ``etpy firmware`` knows: processor, compiler flags, and the board that the emulator has for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Region:
+    """A range of memory of a board."""
+
+    name: str
+    origin: int
+    length: int
+    access: str  # "rx" or "rwx", as in a linker script
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor with a board around it."""
+
+    name: str
+    cpu: str
+    flags: str
+    board: str
+    regions: tuple[Region, ...]  # FLASH, RAM, and others for models that flash has no room for
+    machine: str = ""  # of qemu-system-arm; "": no emulated board
+
+    @property
+    def is_host(self) -> bool:
+        """True for the machine that this runs on."""
+        return not self.cpu
+
+    def emulator(self) -> list[str]:
+        """The emulator's command, without the program. Empty where it has no such board."""
+        if not self.machine:
+            return []
+        return [
+            "qemu-system-arm", "-M", self.machine, "-cpu", self.cpu, "-nographic", "-monitor", "none",
+            "-serial", "none", "-semihosting-config", "enable=on,target=native", "-icount", "shift=5", "-kernel",
+        ]  # fmt: skip
+
+
+_MPS2 = (Region("FLASH", 0x00000000, 4 << 20, "rx"), Region("RAM", 0x20000000, 4 << 20, "rwx"))
+_MPS3 = (
+    Region("FLASH", 0x00000000, 512 << 10, "rx"),  # its ITCM
+    Region("RAM", 0x20000000, 512 << 10, "rwx"),  # its DTCM
+    Region("DDR", 0x60000000, 256 << 20, "rx"),
+)
+
+_TARGETS = (
+    Target("host", "", "", "this machine", ()),
+    Target("cortex-m3", "cortex-m3", "-mcpu=cortex-m3 -mthumb", "Arm MPS2 with AN385", _MPS2, "mps2-an385"),
+    Target(
+        "cortex-m4", "cortex-m4", "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16",
+        "Arm MPS2 with AN386", _MPS2, "mps2-an386",
+    ),
+    Target(
+        "cortex-m7", "cortex-m7", "-mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
+        "Arm MPS2 with AN500", _MPS2, "mps2-an500",
+    ),
+    Target(
+        "cortex-m55", "cortex-m55", "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+        "Arm MPS3 with AN547", _MPS3, "mps3-an547",
+    ),
+)  # fmt: skip
+
+#: Target by name.
+TARGETS = {target.name: target for target in _TARGETS}

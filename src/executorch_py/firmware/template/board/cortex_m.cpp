@@ -1,0 +1,155 @@
+// Start-up of a Cortex-M, its services through semihosting, and counters. No C library but memcpy and its kin.
+#include <cstdint>
+
+#include "board.h"
+
+extern "C" {
+extern uint32_t __data_start, __data_end, __data_load, __bss_start, __bss_end, __stack_limit, __stack_top;
+int main();
+void start();
+void reset_handler();
+void fault_handler();
+void systick_handler();
+}
+
+namespace {
+
+volatile uint32_t g_wraps = 0;
+// Instructions of the loop below and the ticks it took: ticks are turned into instructions by their ratio.
+constexpr uint32_t kLoopRounds = 100000;
+uint32_t g_loop_ticks = 0;
+
+volatile uint32_t& register_at(uint32_t address) { return *reinterpret_cast<volatile uint32_t*>(address); }
+constexpr uint32_t kSysTickControl = 0xE000E010, kSysTickReload = 0xE000E014, kSysTickValue = 0xE000E018;
+constexpr uint32_t kCoprocessors = 0xE000ED88, kConfiguration = 0xE000ED14;
+constexpr uint32_t kTickRange = 1u << 24;
+
+int semihost(int operation, const void* argument) {
+  register int r0 __asm("r0") = operation;
+  register const void* r1 __asm("r1") = argument;
+  __asm volatile("bkpt 0xAB" : "+r"(r0) : "r"(r1) : "memory");
+  return r0;
+}
+
+uint64_t ticks() {
+  uint32_t wraps, value;
+  do {
+    wraps = g_wraps;
+    value = register_at(kSysTickValue);
+  } while (wraps != g_wraps);
+  return uint64_t{wraps} * kTickRange + (kTickRange - 1 - value);
+}
+
+void start_counting() {
+  register_at(kSysTickReload) = kTickRange - 1;
+  register_at(kSysTickValue) = 0;
+  register_at(kSysTickControl) = 7;  // processor clock, interrupt, on
+  const uint64_t before = ticks();
+  uint32_t rounds = kLoopRounds;
+  __asm volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(rounds) : : "cc");
+  g_loop_ticks = static_cast<uint32_t>(ticks() - before);
+}
+
+constexpr uint32_t kPaint = 0xA5A5A5A5u;
+
+uint32_t* stack_pointer() {
+  uint32_t* pointer;
+  __asm volatile("mov %0, sp" : "=r"(pointer));
+  return pointer;
+}
+
+uint32_t* g_painted_to = nullptr;
+
+}  // namespace
+
+namespace board {
+
+void write(const char* text) { semihost(0x04, text); }  // SYS_WRITE0
+
+void exit(int status) {
+  const uint32_t arguments[2] = {0x20026, static_cast<uint32_t>(status)};  // ADP_Stopped_ApplicationExit
+  semihost(0x20, arguments);                                               // SYS_EXIT_EXTENDED
+  for (;;) {
+  }
+}
+
+uint64_t instructions() { return g_loop_ticks == 0 ? 0 : ticks() * (2 * kLoopRounds) / g_loop_ticks; }
+
+__attribute__((noinline)) void paint_stack() {
+  g_painted_to = stack_pointer();
+  for (volatile uint32_t* word = &__stack_limit; word < g_painted_to; ++word) {
+    *word = kPaint;  // volatile: a call of memset would have its own frame painted over
+  }
+}
+
+size_t stack_used() {
+  const uint32_t* word = &__stack_limit;
+  while (word < g_painted_to && *word == kPaint) {
+    ++word;
+  }
+  return static_cast<size_t>(g_painted_to - word) * sizeof(uint32_t);
+}
+
+}  // namespace board
+
+// A destructor called through `delete` refers to these; nothing in the image allocates, so nothing calls them.
+void operator delete(void*) noexcept { fault_handler(); }
+void operator delete(void*, size_t) noexcept { fault_handler(); }
+
+extern "C" {
+
+void __cxa_pure_virtual() { fault_handler(); }
+
+// Puts memory into the state that C++ expects, and runs the program.
+__attribute__((noreturn, noinline)) void start() {
+  const uint32_t* from = &__data_load;
+  for (uint32_t* to = &__data_start; to < &__data_end; ++to, ++from) {
+    *to = *from;
+  }
+  for (uint32_t* to = &__bss_start; to < &__bss_end; ++to) {
+    *to = 0;
+  }
+  start_counting();
+  board::exit(main());
+}
+
+// No floating-point or vector register may be touched before the coprocessors are on, so this function holds no code
+// that a compiler could vectorise.
+__attribute__((noreturn)) void reset_handler() {
+#if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
+  register_at(kCoprocessors) = register_at(kCoprocessors) | (0xFu << 20);  // CP10 and CP11: full access
+#endif
+#if defined(__ARM_FEATURE_MVE)
+  register_at(kConfiguration) = register_at(kConfiguration) | (3u << 18);  // low-overhead loops, branch prediction
+#endif
+  __asm volatile("dsb\n isb" ::: "memory");
+  start();
+}
+
+// Nothing in the runtime may come here: a corrupted model or missing memory is an error code.
+__attribute__((noreturn)) void fault_handler() {
+  board::write("fault\n");
+  board::exit(70);
+}
+
+void systick_handler() { g_wraps = g_wraps + 1; }
+
+__attribute__((section(".vectors"), used)) const void* const kVectors[16] = {
+    &__stack_top,
+    reinterpret_cast<const void*>(&reset_handler),
+    reinterpret_cast<const void*>(&fault_handler),  // NMI
+    reinterpret_cast<const void*>(&fault_handler),  // HardFault
+    reinterpret_cast<const void*>(&fault_handler),  // MemManage
+    reinterpret_cast<const void*>(&fault_handler),  // BusFault
+    reinterpret_cast<const void*>(&fault_handler),  // UsageFault
+    reinterpret_cast<const void*>(&fault_handler),  // SecureFault
+    nullptr,
+    nullptr,
+    nullptr,
+    reinterpret_cast<const void*>(&fault_handler),  // SVCall
+    reinterpret_cast<const void*>(&fault_handler),  // DebugMonitor
+    nullptr,
+    reinterpret_cast<const void*>(&fault_handler),  // PendSV
+    reinterpret_cast<const void*>(&systick_handler),
+};
+}

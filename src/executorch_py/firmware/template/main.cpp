@@ -1,0 +1,143 @@
+// Runs the model of this project once on its example inputs, and compares with what the host computed.
+//
+// The exit status is 0 when each output has the host's bytes. What a product changes: where the inputs come from, and
+// what happens with the outputs.
+
+#include <cstring>
+
+#include "board/board.h"
+#include "kernels.h"
+#include "memory.h"
+#include "model.h"
+#include "runtime/method.h"
+
+namespace {
+
+using namespace et;           // NOLINT(google-build-using-namespace): a program, not a header
+using namespace et::runtime;  // NOLINT(google-build-using-namespace)
+
+alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes];
+alignas(16) uint8_t g_temp_pool[firmware::kTempPoolBytes];
+alignas(16) uint8_t g_arena[firmware::kArenaBytes];
+
+/// Remembers the most that was in use, for the report.
+class PeakAllocator final : public MemoryAllocator {
+ public:
+  using MemoryAllocator::MemoryAllocator;
+  void* allocate(size_t nbytes, size_t alignment) override {
+    void* const memory = MemoryAllocator::allocate(nbytes, alignment);
+    most_used_ = used() > most_used_ ? used() : most_used_;
+    return memory;
+  }
+  size_t most_used() const { return most_used_; }
+
+ private:
+  size_t most_used_ = 0;
+};
+
+void write_number(const char* before, uint64_t number) {
+  char text[21];
+  char* digit = text + sizeof(text) - 1;
+  *digit = '\0';
+  do {
+    *--digit = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  board::write(before);
+  board::write(digit);
+}
+
+Error fail(const char* what, Error error) {
+  board::write(what);
+  board::write(to_string(error));
+  board::write("\n");
+  return error;
+}
+
+/// True when output `i` has the host's bytes.
+bool is_as_on_host(const Method& method, size_t i) {
+  const Tensor tensor = method.get_output(i).to_tensor();
+  const firmware::Bytes& wanted = firmware::kOutputs[i];
+  const auto* const bytes = static_cast<const uint8_t*>(tensor.const_data_ptr());
+  size_t differ = tensor.nbytes() == wanted.size ? 0 : wanted.size;
+  for (size_t b = 0; differ == 0 && b < wanted.size; ++b) {
+    differ += bytes[b] != wanted.data[b] ? 1 : 0;
+  }
+  write_number("output ", i);
+  board::write(differ == 0 ? ": as on the host\n" : ": differs from the host's\n");
+  return differ == 0;
+}
+
+Error set_input(Method& method, size_t i) {
+  const Tensor example = method.get_input(i).to_tensor();
+  int64_t strides[kMaxRank];
+  int64_t sizes[kMaxRank];
+  for (size_t d = 0; d < static_cast<size_t>(example.dim()); ++d) {
+    sizes[d] = example.sizes()[d];
+  }
+  const firmware::Bytes& bytes = firmware::kInputs[i];
+  TensorImpl impl(example.scalar_type(), static_cast<size_t>(example.dim()), sizes, strides,
+                  dim_order(example).data(), const_cast<uint8_t*>(bytes.data), bytes.size);
+  return method.set_input(EValue(Tensor(&impl)), i);
+}
+
+Error run() {
+  board::paint_stack();
+  const uint64_t start = board::instructions();
+  BufferLoader loader(firmware::kModel, firmware::kModelBytes);
+  Result<Program> program = Program::load(&loader);
+  if (!program.ok()) {
+    return fail("model: ", program.error());
+  }
+  KernelRegistry kernels;
+  if (const Error error = firmware::register_kernels(kernels); error != Error::Ok) {
+    return fail("kernels: ", error);
+  }
+  MemoryAllocator method_allocator(g_method_pool, sizeof(g_method_pool));
+  PeakAllocator temp_allocator(g_temp_pool, sizeof(g_temp_pool));
+  Span<uint8_t> planned[firmware::kNumArenas == 0 ? 1 : firmware::kNumArenas];
+  for (size_t i = 0, used = 0; i < firmware::kNumArenas; used += firmware::kArenas[i], ++i) {
+    planned[i] = {g_arena + used, firmware::kArenas[i]};
+  }
+  const MemoryManager memory{&method_allocator, {planned, firmware::kNumArenas}, &temp_allocator, nullptr};
+  MethodOptions options;
+  options.kernels = &kernels;
+  Result<Method> loaded = program->load_method(firmware::kMethod, &memory, options);
+  if (!loaded.ok()) {
+    return fail("load: ", loaded.error());
+  }
+  Method& method = *loaded;
+  write_number("load: instructions ", board::instructions() - start);
+  write_number(", stack ", board::stack_used());
+
+  board::paint_stack();
+  for (size_t i = 0; i < method.num_inputs(); ++i) {
+    if (!method.get_input(i).is_tensor()) {
+      continue;  // a number that was fixed at export
+    }
+    if (const Error error = set_input(method, i); error != Error::Ok) {
+      return fail("\ninput: ", error);
+    }
+  }
+  const uint64_t before = board::instructions();
+  if (const Error error = method.execute(); error != Error::Ok) {
+    return fail("\nexecute: ", error);
+  }
+  write_number("\nexecute: instructions ", board::instructions() - before);
+  write_number(", stack ", board::stack_used());
+  write_number("\nmemory: model ", firmware::kModelBytes);
+  write_number(", arena ", sizeof(g_arena));
+  write_number(", method ", method_allocator.used());
+  write_number(", temp ", temp_allocator.most_used());
+  board::write("\n");
+
+  bool equal = true;
+  for (size_t i = 0; i < firmware::kNumOutputs; ++i) {
+    equal = is_as_on_host(method, i) && equal;
+  }
+  return equal ? Error::Ok : Error::Internal;
+}
+
+}  // namespace
+
+int main() { return static_cast<int>(run()); }
