@@ -127,11 +127,24 @@ inline constexpr size_t kArenaBytes = {max(sum(arenas), 16)};
 """
 
 
-def kernel_sources(libraries: Iterable[str]) -> dict[str, str]:
-    """kernels.h and kernels.cpp: registers the libraries that the model's kernels are of."""
-    names = sorted({*libraries, "prim"})
-    includes = "".join(f'#include "kernels/{name}/register.h"\n' for name in names)
-    calls = "".join(f"  ET_RETURN_IF_ERROR(et::kernels::{n}::register_{n}_kernels(registry));\n" for n in names)
+def kernel_sources(libraries: Iterable[str], prims: Sequence[str]) -> dict[str, str]:
+    """kernels.h and kernels.cpp: registers the model's kernels.
+
+    Args:
+        libraries: Kernel libraries, of which the project has no other kernels than the model's.
+        prims: Rows of the table of primitive operators.
+    """
+    includes = [f"kernels/{name}/register.h" for name in libraries]
+    calls = [f"et::kernels::{n}::register_{n}_kernels(registry)" for n in libraries]
+    table = ""
+    if prims:
+        includes.append("kernels/prim/prim_kernels.h")
+        calls.append('registry.add(kPrims, "prim")')
+        rows = "\n    ".join(prims)
+        table = (
+            "namespace {\n\nusing namespace et::kernels::prim;  // NOLINT(google-build-using-namespace): rows of its table\n"
+            f"constexpr et::runtime::Kernel kPrims[] = {{\n    {rows}\n}};\n\n}}  // namespace\n\n"
+        )
     header = """// Written by `etpy firmware`: the kernels that the model calls.
 #pragma once
 
@@ -144,13 +157,15 @@ et::Error register_kernels(et::runtime::KernelRegistry& registry);
 
 }  // namespace firmware
 """
+    included = "".join(f'#include "{name}"\n' for name in includes)
+    body = "".join(f"  ET_RETURN_IF_ERROR({call});\n" for call in calls)
     source = f"""#include "kernels.h"
 
-{includes}
-namespace firmware {{
+{included}
+{table}namespace firmware {{
 
-et::Error register_kernels(et::runtime::KernelRegistry& registry) {{
-{calls}  return et::Error::Ok;
+et::Error register_kernels([[maybe_unused]] et::runtime::KernelRegistry& registry) {{
+{body}  return et::Error::Ok;
 }}
 
 }}  // namespace firmware
@@ -180,10 +195,10 @@ class Project:
             InvalidArgumentError: The model calls a kernel that no library for microcontrollers has; the message names it.
         """
         selected = selection_of(model.data)
-        libraries = self._write_library(selected)
+        libraries, prims = self._write_library(selected)
         files = {
             **model_sources(model),
-            **kernel_sources(libraries),
+            **kernel_sources(libraries, prims),
             "memory.h": memory_header(pools, origin),
             "main.cpp": _template("main.cpp"),
             "CMakeLists.txt": self._cmake(),
@@ -239,8 +254,8 @@ class Project:
         ]
         return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
 
-    def _write_library(self, selected: Mapping[str, set[str] | None]) -> list[str]:
-        """executorch/: sources and their CMakeLists.txt. Returns the kernel libraries that are in it."""
+    def _write_library(self, selected: Mapping[str, set[str] | None]) -> tuple[list[str], list[str]]:
+        """executorch/: sources and their CMakeLists.txt. Returns its kernel libraries, and rows of primitive operators."""
         generated = self.folder / "executorch" / "src"
         shutil.rmtree(self.folder / "executorch", ignore_errors=True)
         share = Path(_package) / "share"
@@ -257,26 +272,32 @@ class Project:
                 kernels += [f"kernels/{library}/{name}" for name in files]
                 found |= {op.kernel_schema.name for entries in files.values() for op in entries}
                 masks += _definitions(library, sources_cmake(library, files, selection))
-        missing = sorted(name for name in selected if name not in found and not name.startswith("executorch_prim::"))
+        rows = (share / "source" / "cpp" / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
+        prims = {row.split('"')[1]: row for row in rows.splitlines() if row.startswith("{")}
+        missing = sorted(set(selected) - found - set(prims))
         if missing:
             raise InvalidArgumentError(
                 f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
                 "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
             )
-        registers = [f"kernels/{name}/register.cpp" for name in [*libraries, "prim"]]
-        prims = ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
+        wanted_prims = [row for name, row in prims.items() if name in selected]
+        kernels += [f"kernels/{name}/register.cpp" for name in libraries]
+        if wanted_prims:
+            kernels += ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
         runtime = [
             f"runtime/{path.name}"
             for path in sorted((share / "source" / "cpp" / "runtime").glob("*.cpp"))
             if f"runtime/{path.name}" not in _HOSTED
         ]
         threads = ["threads/single_thread.cpp"]
-        closure = tree.closure([*runtime, *kernels, *registers, *prims, *threads], without=_HOSTED)
+        closure = tree.closure([*runtime, *kernels, *threads], without=_HOSTED)
         for name, path in closure.items():
             base = "third_party" if name.startswith("flatbuffers/") else "src"
             self._copy(path, generated.parent / base / name)
         _drop_others(generated, closure)
-        hot = [name for name in closure if name.startswith("kernels/") and name.endswith(".cpp")]
+        of_integers = [name for name in libraries if name != "portable"]
+        places = tuple(f"kernels/{name}/" for name in of_integers or libraries)
+        hot = [name for name in closure if name.startswith(places) and name.endswith(".cpp")]
         compiled = sorted(name for name in closure if name.endswith(".cpp"))
         self._write(
             "executorch/CMakeLists.txt",
@@ -289,7 +310,7 @@ class Project:
                 definitions="\n".join(masks),
             ),
         )
-        return libraries
+        return libraries, wanted_prims
 
     def _copy(self, path: Path, to: Path) -> None:
         if path != to:
