@@ -9,6 +9,8 @@ import numpy as np
 
 from executorch_py.firmware import TARGETS, write_firmware
 
+from .terminal import add_json, show
+
 __all__ = ["add"]
 
 
@@ -17,16 +19,23 @@ def add(commands: Any) -> None:
     firmware = commands.add_parser("firmware", help="write a project that runs a program on a microcontroller")
     firmware.add_argument("program", help="a .pte file")
     firmware.add_argument("-o", "--output", required=True, help="folder of the project")
-    firmware.add_argument("--target", choices=TARGETS, default="cortex-m55")
+    firmware.add_argument("--target", choices=list(TARGETS), default="cortex-m55")
     firmware.add_argument("--method", default="forward")
     firmware.add_argument("--input", action="append", help=".npy file of an example input; once for each")
+    firmware.add_argument("--keep-names", action="store_true", help="keep debug information and names in the model")
+    add_json(firmware)
     firmware.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     inputs = [np.load(path) for path in arguments.input] if arguments.input else None
     report = write_firmware(
-        arguments.program, arguments.output, arguments.target, method=arguments.method, inputs=inputs
+        arguments.program,
+        arguments.output,
+        arguments.target,
+        method=arguments.method,
+        inputs=inputs,
+        strip=not arguments.keep_names,
     )
-    print(report)
+    show(arguments, str(report), report.as_dict)
     return 1 if report.run is not None and not report.run.matches else 0

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from executorch_py.codegen.flatbuffer import DamagedError
+from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.element_types import ScalarType, torch_name
 from executorch_py.errors import InternalError, InvalidArgumentError, NotSupportedError
 from executorch_py.method_metadata import TensorInfo
@@ -47,6 +49,19 @@ class FirmwareReport:
     image: Image | None
     run: Run | None
     missing: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for programs: bytes and instructions; None where nothing was measured."""
+        told: dict[str, Any] = {
+            "folder": str(self.folder),
+            "target": self.target.name,
+            "model_bytes": self.model_bytes,
+            "arena_bytes": sum(self.pools.arenas),
+            "missing": list(self.missing),
+            "image": asdict(self.image) if self.image else None,
+            "run": asdict(self.run) if self.run else None,
+        }
+        return told
 
     def __str__(self) -> str:
         lines = [
@@ -131,6 +146,7 @@ def write_firmware(
     *,
     method: str = "forward",
     inputs: Sequence[Any] | None = None,
+    strip: bool = True,
 ) -> FirmwareReport:
     """Writes a project that runs one method of a program on a board, and measures it where the tools are installed.
 
@@ -143,6 +159,7 @@ def write_firmware(
         folder: Where the project goes; ``executorch/`` in it is replaced.
         target: A name of ``TARGETS``.
         method: The method.
+        strip: Leave out what only tools read: debug information and names.
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
 
     Raises:
@@ -152,6 +169,11 @@ def write_firmware(
     if target not in TARGETS:
         raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
     data = _bytes_of(program)
+    if strip:
+        try:
+            data = stripped(data)[0]
+        except DamagedError as error:
+            raise InvalidArgumentError(f"not a .pte file: {error}") from None
     model, arenas = _model(data, method, inputs)
     project = Project(Path(folder), TARGETS[target])
     pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas)
