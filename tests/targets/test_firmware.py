@@ -1,0 +1,136 @@
+"""Firmware projects: what `etpy firmware` writes builds, runs in the emulator, and says what it needs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError
+from executorch_py.firmware import TARGETS, write_firmware
+from executorch_py.firmware.build import missing_tools
+from executorch_py.firmware.project import memory_header
+
+pytestmark = pytest.mark.mcu
+
+
+def lowered(model: torch.nn.Module, example: tuple[torch.Tensor, ...], preset: str | None = None) -> bytes:
+    program = (
+        torch.export.export(model.eval(), example)
+        if preset is None
+        else quantizer.quantize(model.eval(), example, preset, [tuple(torch.randn_like(x) for x in example)] * 4)
+    )
+    return bytes(et.to_edge_transform_and_lower(program).to_executorch().buffer)
+
+
+class Small(torch.nn.Module):
+    """What the networks of microcontrollers use, in a few thousand multiply-accumulates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 8, (3, 5), stride=2, padding=(1, 2)), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+            torch.nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.nn.ReLU6(),
+            torch.nn.Conv2d(8, 12, 1), torch.nn.ReLU(), torch.nn.AvgPool2d((5, 4)),
+        )  # fmt: skip
+        self.classifier = torch.nn.Linear(12, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.classifier(self.features(x).flatten(1)), 1)
+
+
+@pytest.fixture(scope="module")
+def integers() -> bytes:
+    torch.manual_seed(0)
+    return lowered(Small(), (torch.randn(1, 1, 10, 8),), "static_int8")
+
+
+def need(target: str) -> None:
+    missing = missing_tools(TARGETS[target])
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
+
+
+@pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4", "cortex-m55", "host"])
+def test_integers_are_those_of_the_host(target: str, integers: bytes, tmp_path: Path) -> None:
+    need(target)
+    report = write_firmware(integers, tmp_path, target)
+    assert report.run is not None and report.run.matches, report.run
+    if report.image is None:  # the host
+        return
+    # Every byte of RAM that the image has is a pool's, the arena's, or of the counters in board/.
+    pools = report.pools
+    assert 0 <= report.image.data - pools.method - pools.temp - sum(pools.arenas) < 200
+    text = (tmp_path / "README.md").read_text()
+    assert f"{report.run.instructions:,} instructions" in text
+
+
+def test_floats_are_close_to_the_hosts(tmp_path: Path) -> None:
+    need("cortex-m4")
+    torch.manual_seed(1)
+    report = write_firmware(lowered(Small(), (torch.randn(1, 1, 10, 8),)), tmp_path, "cortex-m4")
+    assert report.run is not None and report.run.matches, report.run
+
+
+def test_a_pool_that_is_too_small_is_an_error_and_not_a_fault(integers: bytes, tmp_path: Path) -> None:
+    need("cortex-m4")
+    report = write_firmware(integers, tmp_path, "cortex-m4")
+    assert report.run is not None
+    for pools in (
+        type(report.pools)(report.pools.method - 16, report.pools.temp, report.pools.arenas),
+        type(report.pools)(report.pools.method, 16, report.pools.arenas),
+    ):
+        (tmp_path / "memory.h").write_text(memory_header(pools, "Too small."))
+        subprocess.run(["cmake", "--build", tmp_path / "build"], check=True, capture_output=True)
+        elf = tmp_path / "build" / "firmware.elf"
+        done = subprocess.run(
+            [*TARGETS["cortex-m4"].emulator(), elf], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert "MemoryAllocationFailed" in done.stdout + done.stderr and done.returncode not in (0, 70)
+
+
+def test_the_image_has_no_heap_exceptions_or_static_constructors(integers: bytes, tmp_path: Path) -> None:
+    need("cortex-m4")
+    write_firmware(integers, tmp_path, "cortex-m4")
+    symbols = subprocess.run(
+        ["arm-none-eabi-nm", "-C", tmp_path / "build" / "firmware.elf"], capture_output=True, text=True, check=True
+    ).stdout
+    names = [line.split(maxsplit=2)[-1] for line in symbols.splitlines()]
+    forbidden = ("malloc", "_sbrk", "free", "calloc", "__cxa_throw", "_Unwind", "typeinfo", "std::", "_GLOBAL__sub_I")
+    assert not [name for name in names if name.startswith(forbidden)]
+
+
+def test_a_kernel_that_no_target_has_is_named(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    data = lowered(model, (torch.randn(1, 4),)).replace(b"aten::linear", b"aten::lineal").replace(
+        b"et::linear_clamp", b"et::lineal_clamp"
+    )  # fmt: skip
+    with pytest.raises(Exception, match="lineal"):
+        write_firmware(data, tmp_path, "cortex-m4")
+
+
+def test_bad_arguments(integers: bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no target 'cortex-m99'; there are .*cortex-m55"):
+        write_firmware(integers, tmp_path, "cortex-m99")
+    with pytest.raises(InvalidArgumentError, match=r"not a \.pte file"):
+        write_firmware(b"nothing", tmp_path)
+    with pytest.raises(InvalidArgumentError, match="program is a int"):
+        write_firmware(3, tmp_path)
+
+
+def test_the_command(integers: bytes, tmp_path: Path) -> None:
+    need("cortex-m55")
+    (tmp_path / "model.pte").write_bytes(integers)
+    done = subprocess.run(
+        [sys.executable, "-m", "executorch_py", "firmware", "model.pte", "-o", "out", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert told["target"] == "cortex-m55" and told["run"]["matches"] and told["image"]["code"] > 10_000
