@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import torch
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.errors import InvalidArgumentError
-from executorch_py.firmware import TARGETS, write_firmware
+from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import missing_tools
 from executorch_py.firmware.project import memory_header
 
@@ -57,17 +58,24 @@ def need(target: str) -> None:
         pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
 
 
+@pytest.fixture(scope="module")
+def built(integers: bytes, tmp_path_factory: pytest.TempPathFactory) -> FirmwareReport:
+    """A project for Cortex-M4, measured."""
+    need("cortex-m4")
+    return write_firmware(integers, tmp_path_factory.mktemp("cortex_m4"), "cortex-m4")
+
+
 @pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4", "cortex-m55", "host"])
-def test_integers_are_those_of_the_host(target: str, integers: bytes, tmp_path: Path) -> None:
+def test_integers_are_those_of_the_host(target: str, integers: bytes, built: FirmwareReport, tmp_path: Path) -> None:
     need(target)
-    report = write_firmware(integers, tmp_path, target)
+    report = built if target == "cortex-m4" else write_firmware(integers, tmp_path, target)
     assert report.run is not None and report.run.matches, report.run
     if report.image is None:  # the host
         return
     # Every byte of RAM that the image has is a pool's, the arena's, or of the counters in board/.
     pools = report.pools
     assert 0 <= report.image.data - pools.method - pools.temp - sum(pools.arenas) < 200
-    text = (tmp_path / "README.md").read_text()
+    text = (report.folder / "README.md").read_text()
     assert f"{report.run.instructions:,} instructions" in text
 
 
@@ -78,29 +86,19 @@ def test_floats_are_close_to_the_hosts(tmp_path: Path) -> None:
     assert report.run is not None and report.run.matches, report.run
 
 
-def test_a_pool_that_is_too_small_is_an_error_and_not_a_fault(integers: bytes, tmp_path: Path) -> None:
-    need("cortex-m4")
-    report = write_firmware(integers, tmp_path, "cortex-m4")
-    assert report.run is not None
-    for pools in (
-        type(report.pools)(report.pools.method - 16, report.pools.temp, report.pools.arenas),
-        type(report.pools)(report.pools.method, 16, report.pools.arenas),
-    ):
-        (tmp_path / "memory.h").write_text(memory_header(pools, "Too small."))
-        subprocess.run(["cmake", "--build", tmp_path / "build"], check=True, capture_output=True)
-        elf = tmp_path / "build" / "firmware.elf"
-        done = subprocess.run(
-            [*TARGETS["cortex-m4"].emulator(), elf], capture_output=True, text=True, timeout=60, check=False
-        )
+def test_a_pool_that_is_too_small_is_an_error_and_not_a_fault(built: FirmwareReport) -> None:
+    pools = built.pools
+    elf = built.folder / "build" / "firmware.elf"
+    for less in (replace(pools, method=pools.method - 16), replace(pools, temp=16)):
+        (built.folder / "memory.h").write_text(memory_header(less, "Too small."))
+        subprocess.run(["cmake", "--build", built.folder / "build"], check=True, capture_output=True)
+        done = subprocess.run([*built.target.emulator(), elf], capture_output=True, text=True, timeout=60, check=False)
         assert "MemoryAllocationFailed" in done.stdout + done.stderr and done.returncode not in (0, 70)
 
 
-def test_the_image_has_no_heap_exceptions_or_static_constructors(integers: bytes, tmp_path: Path) -> None:
-    need("cortex-m4")
-    write_firmware(integers, tmp_path, "cortex-m4")
-    symbols = subprocess.run(
-        ["arm-none-eabi-nm", "-C", tmp_path / "build" / "firmware.elf"], capture_output=True, text=True, check=True
-    ).stdout
+def test_the_image_has_no_heap_exceptions_or_static_constructors(built: FirmwareReport) -> None:
+    elf = built.folder / "build" / "firmware.elf"
+    symbols = subprocess.run(["arm-none-eabi-nm", "-C", elf], capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=2)[-1] for line in symbols.splitlines()]
     forbidden = ("malloc", "_sbrk", "free", "calloc", "__cxa_throw", "_Unwind", "typeinfo", "std::", "_GLOBAL__sub_I")
     assert not [name for name in names if name.startswith(forbidden)]

@@ -17,7 +17,8 @@ using namespace et;           // NOLINT(google-build-using-namespace): a program
 using namespace et::runtime;  // NOLINT(google-build-using-namespace)
 
 alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes];
-alignas(16) uint8_t g_temp_pool[firmware::kTempPoolBytes];
+// Kernels take scratch memory at multiples of 64: what a run uses does not depend on where the pool lies.
+alignas(64) uint8_t g_temp_pool[firmware::kTempPoolBytes];
 alignas(16) uint8_t g_arena[firmware::kArenaBytes];
 
 /// Remembers the most that was in use, for the report.
