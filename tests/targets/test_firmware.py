@@ -100,7 +100,7 @@ def test_the_image_has_no_heap_exceptions_or_static_constructors(built: Firmware
     elf = built.folder / "build" / "firmware.elf"
     symbols = subprocess.run(["arm-none-eabi-nm", "-C", elf], capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=2)[-1] for line in symbols.splitlines()]
-    forbidden = ("malloc", "_sbrk", "free", "calloc", "__cxa_throw", "_Unwind", "typeinfo", "std::", "_GLOBAL__sub_I")
+    forbidden = ("malloc", "_sbrk", "free", "calloc", "__cxa_throw", "_Unwind", "typeinfo", "operator new", "std::__", "_GLOBAL__sub_I")
     assert not [name for name in names if name.startswith(forbidden)]
 
 
