@@ -30,14 +30,15 @@ def chosen(beginnings: list[str], names: list[str]) -> set[str]:
 
 
 def parts(steps: dict[str, str], names: list[str]) -> set[str]:
-    """The names, but of each function of a file in ``steps`` the first case and every N-th behind it."""
-    if lost := [file for file in steps if not (SWEEPS.parent.parent / file).exists()]:
+    """The names, but of each function of ``steps`` (or in a file of it) the first case and every N-th behind it; of 0 none."""
+    if lost := [file for file in steps if not (SWEEPS.parent.parent / file.split("::")[0]).exists()]:
         raise pytest.UsageError(f"{SWEEPS.name} names files that are not there: {', '.join(lost)}")
     seen: dict[str, int] = defaultdict(int)
     kept = set()
     for name in names:
         function = name.split("[")[0]
-        if seen[function] % int(steps.get(name.split("::")[0], 1)) == 0:
+        step = int(steps.get(function, steps.get(name.split("::")[0], "1")))
+        if step and seen[function] % step == 0:
             kept.add(name)
         seen[function] += 1
     return kept

@@ -11,10 +11,17 @@ _SPEC.loader.exec_module(options)
 
 
 def test_a_part_of_a_sweep():
-    sweep = "tests/ops/test_searching.py"
+    sweep = "tests/ops/test_indexing.py"
     names = [*(f"{sweep}::one[{i}]" for i in range(7)), f"{sweep}::two", "tests/x.py::a[0]", "tests/x.py::a[1]"]
     kept = options.parts({sweep: "3"}, names)
     assert sorted(set(names) - kept) == [f"{sweep}::one[{i}]" for i in (1, 2, 4, 5)]
+
+
+def test_a_function_that_is_left_out():
+    file = "tests/ops/test_indexing.py"
+    names = [f"{file}::slow[0]", f"{file}::slow[1]", f"{file}::quick"]
+    assert options.parts({f"{file}::slow": "0"}, names) == {f"{file}::quick"}
+    assert options.parts({f"{file}::slow": "0", file: "2"}, names) == {f"{file}::quick"}
 
 
 def test_lines_that_name_nothing_are_errors():

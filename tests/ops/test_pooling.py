@@ -1,17 +1,16 @@
-"""Pooling of images with values that are no numbers, through the whole runtime against eager: the library, which limits floats,
-loses them otherwise."""
+"""Pooling of lines, images and volumes, with values that are no numbers, through the whole runtime against eager."""
 
-import sys
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from whole_runtime import check
+from .whole_runtime import check
 
 NAN, INF = float("nan"), float("inf")
+
+
 WINDOWS = [
     {"kernel_size": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -84,3 +83,49 @@ def test_local_response_norm():
     for window in ((3, 1, 1), (2, 2, 1), (1, 3, 3)):
         check(lambda x, w=window: F.avg_pool3d(x, w, stride=1), x, tolerance=1e-6)
         check(lambda x, w=window: F.avg_pool3d(x, w, ceil_mode=True), x, tolerance=1e-6)
+
+
+def _check_pooling(pool, dtype, shapes, every_options):
+    torch.manual_seed(0)
+    for shape in shapes:
+        x = torch.randint(-99, 99, shape).to(dtype)
+        if dtype.is_floating_point:
+            x.view(-1)[1:5] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=dtype)
+        for options in every_options:
+            for case in (x, torch.full_like(x, -99)):
+                try:
+                    expected = pool(case, *options)
+                except RuntimeError:  # windows larger than the input
+                    continue
+                check(lambda x, options=options: pool(x, *options), case, exact=expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64])
+def test_max_pooling(dtype):
+    shapes = [(2, 3, 17, 33), (3, 9, 40), (1, 1, 1, 5)]
+    windows = [(1,), ((1, 3), (1, 2), (0, 1)), (3, 2, 1), (2, 1, 1, 1), ((3, 2), 3, (1, 0), (1, 2)), (3, 2, 1, 1, True)]
+    _check_pooling(F.max_pool2d, dtype, shapes, windows)
+    line = torch.randn(2, 5, 1000).to(dtype)
+    check(lambda x: F.max_pool1d(x, 3, 2, 1), line) if dtype.is_floating_point else None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bool, torch.int64, torch.bfloat16])
+def test_windows_of_images(dtype):
+    torch.manual_seed(0)
+    for shape in [(2, 3, 9, 14), (3, 5, 7), (1, 2, 4, 4)]:
+        x = torch.randint(0, 2, shape).to(dtype) if dtype is torch.bool else torch.randint(-9, 9, shape).to(dtype)
+        for options in [(1,), (2, 1, 1, 2), (3, 2, 3, 1), ((2, 3), 1, (0, 5), (3, 4)), ((4, 1), (1, 9), (2, 1), 7)]:
+            call = lambda x, o=options: F.unfold(x, *o)  # noqa: E731
+            try:
+                columns = call(x)
+            except RuntimeError:  # windows larger than the image
+                continue
+            check(call, x)
+            if dtype not in (torch.int64, torch.bool):  # eager has none of int64, this build none of bool
+                check(lambda c, o=options, s=shape[-2:]: F.fold(c, s, *o), columns)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+def test_max_pooling_of_lines(dtype):
+    windows = [(1,), (2,), (3, 2, 1), (3, 1, 1), (2, 3), (3, 4, 1, 2), (5, 2, 2), (4, 1, 2, 3), (3, 2, 1, 1, True)]
+    _check_pooling(F.max_pool1d, dtype, [(2, 3, 1100), (1, 1, 5), (4, 33)], windows)

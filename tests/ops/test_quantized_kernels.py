@@ -8,20 +8,23 @@ be equal. Against the eager reference (dequantize, compute in floats, quantize) 
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
+import torch
+from torch.nn import functional as F
 
-torch = pytest.importorskip("torch")
-F = torch.nn.functional
+from .kernel_runner import KernelError, run_kernel
+
 pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers the operators
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
 
 q = torch.ops.quantized_decomposed
+
+
 LIMITS = {torch.int8: (-128, 127), torch.uint8: (0, 255), torch.int16: (-32768, 32767)}
+
+
 DTYPES = list(LIMITS)
 
 
@@ -376,11 +379,23 @@ def test_saturation_and_extreme_scales() -> None:
 
 
 X, W, S = torch.zeros(2, 4, dtype=torch.int8), torch.zeros(3, 4, dtype=torch.int8), torch.ones(3)
+
+
 OUT, F24, F23 = torch.zeros(2, 3, dtype=torch.int8), torch.zeros(2, 4), torch.zeros(2, 3)
+
+
 LINEAR, CONV = "et::quantized_linear.out", "et::quantized_convolution.out"
+
+
 IMAGE, IMAGE_OUT = [torch.zeros(1, 2, 5, dtype=torch.int8), 1.0, 0], torch.zeros(1, 3, 5, dtype=torch.int8)
+
+
 W8, ONES = torch.zeros(3, 2, 1, dtype=torch.uint8), ([1], [0], [1])
+
+
 FLOAT_CONV, FLOATS, FLOATS_OUT = "et::weight_only_convolution.out", torch.zeros(1, 2, 5), torch.zeros(1, 3, 5)
+
+
 BAD = [
     (LINEAR, [X, 0.0, 0, W, S, None, 1.0, 0, -128, 127, OUT], "input_scale is 0"),
     (LINEAR, [X, 1e-42, 0, W, S, None, 1.0, 0, -128, 127, OUT], "normal float"),
@@ -415,3 +430,53 @@ BAD = [
 def test_errors(name: str, arguments: list, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         run_kernel(name, arguments)
+
+
+TYPES = {torch.int8: (-128, 128), torch.uint8: (0, 256), torch.int16: (-32768, 32768)}
+
+
+def integers(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    return torch.randint(*TYPES[dtype], sizes, generator=torch.Generator().manual_seed(4)).to(dtype)
+
+
+def largest(spatial: int, size: list[int]) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    pool = F.adaptive_max_pool2d if spatial == 2 else F.adaptive_max_pool3d
+    return lambda x: pool(x, size, return_indices=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(("spatial", "size"), [(2, [3, 4]), (2, [1, 1]), (2, [9, 7]), (3, [2, 3, 2])])
+def test_largest_of_regions(dtype: torch.dtype, spatial: int, size: list[int]) -> None:
+    for layout in [torch.contiguous_format, *([torch.channels_last] if spatial == 2 else [])]:
+        x = integers(dtype, 2, 3, *(9, 7, 5)[:spatial]).to(memory_format=layout)
+        values, places = largest(spatial, size)(x.float())
+        ours = torch.zeros(values.shape, dtype=dtype).to(memory_format=layout)
+        at = torch.zeros(values.shape, dtype=torch.int64).to(memory_format=layout)
+        run_kernel(f"aten::adaptive_max_pool{spatial}d.out", [x, size, ours, at])
+        assert torch.equal(ours.float(), values) and torch.equal(at, places)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("padding", [[0, 0], [2, 1]])
+def test_windows(dtype: torch.dtype, padding: list[int]) -> None:
+    x = integers(dtype, 2, 3, 9, 8)
+    expected = F.unfold(x.float(), [3, 2], [2, 1], padding, [1, 2])
+    ours = torch.ones(expected.shape, dtype=dtype)
+    run_kernel("aten::im2col.out", [x, [3, 2], [2, 1], padding, [1, 2], ours])
+    assert torch.equal(ours.float(), expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("factor", [2.0, 1.7, 0.6])
+def test_the_nearest(dtype: torch.dtype, rank: int, exact: bool, factor: float) -> None:
+    x = integers(dtype, 2, 3, *(9, 7, 5)[:rank])
+    mode = "nearest-exact" if exact else "nearest"
+    for layout in [torch.contiguous_format, *([torch.channels_last] if rank == 2 else [])]:
+        expected = F.interpolate(x.float().to(memory_format=layout), scale_factor=factor, mode=mode)
+        ours = torch.zeros(expected.shape, dtype=dtype).to(memory_format=layout)
+        namespace = "aten" if rank == 2 and not exact else "et"
+        name = f"{namespace}::{'_' if exact else ''}upsample_nearest{'_exact' if exact else ''}{rank}d.vec_out"
+        run_kernel(name, [x.to(memory_format=layout), None, [factor] * rank, ours], "TLFT")
+        assert torch.equal(ours.float(), expected)

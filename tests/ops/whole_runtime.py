@@ -20,13 +20,23 @@ class Function(torch.nn.Module):
         return self.function(*inputs)
 
 
-def run(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
-    """What our runtime makes of the first output."""
+def outputs(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> list[torch.Tensor]:
+    """What our runtime makes of a function."""
     program = et.to_edge(torch.export.export(Function(function), inputs)).to_executorch().buffer
-    return et.Runtime.get().load_program(program).load_method("forward").execute(inputs)[0]
+    return et.Runtime.get().load_program(program).load_method("forward").execute(inputs)
 
 
-def check(function: Callable[..., torch.Tensor], *inputs: torch.Tensor, tolerance: float = 0.0) -> None:
-    """Equal to eager, NaN where eager has it."""
-    actual = run(function, *inputs)
-    torch.testing.assert_close(actual, function(*inputs), rtol=tolerance, atol=tolerance, equal_nan=True)
+def run(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> torch.Tensor:
+    """The first output."""
+    return outputs(function, *inputs)[0]
+
+
+def check(
+    function: Callable[..., torch.Tensor],
+    *inputs: torch.Tensor,
+    tolerance: float = 0.0,
+    exact: torch.Tensor | None = None,
+) -> None:
+    """Equal to eager, or to ``exact``; NaN where that has it."""
+    expected = function(*inputs) if exact is None else exact
+    torch.testing.assert_close(run(function, *inputs), expected, rtol=tolerance, atol=tolerance, equal_nan=True)

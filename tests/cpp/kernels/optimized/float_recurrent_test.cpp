@@ -1,5 +1,5 @@
 // Layers that quantize their state at run time, or multiply it as it is, against the plain kernels: every instruction
-// set. Equality with the steps one by one is tested in Python (tests/ops/test_float_recurrent.py).
+// set. Equality with the steps one by one is tested in Python (tests/ops/test_quantized_recurrent.py).
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "instruction_sets.h"

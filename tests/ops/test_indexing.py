@@ -1,19 +1,20 @@
-"""Scatters and sums at indices through the whole runtime against eager. The cases are every element type, places that
-occur often, what was there counted or not, indices of 32 bits, shapes that are smaller than self, and wrong indices."""
+"""Scatters, sums at indices, puts, takes and searches in sorted sequences, through the whole runtime against eager."""
 
-import sys
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 import torch
 
 import executorch_py as et
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from whole_runtime import check, run
+from .whole_runtime import check, run
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
 SHAPES = [((7, 5), (7, 5)), ((40, 9), (33, 8)), ((3, 4, 70), (2, 4, 70)), ((), ())]
 
 
@@ -96,3 +97,88 @@ def test_wrong_indices_are_named(wrong, dtype):
     method = et.Runtime.get().load_program(program).load_method("forward")
     with pytest.raises(et.InvalidArgumentError, match=f"index {wrong} at position 7"):
         method.execute((x, bad, source))
+
+
+SEARCHED = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def _numbers(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
+    torch.manual_seed(sum(sizes))
+    low = 0 if dtype == torch.uint8 else -100
+    return torch.randint(low, 120, sizes).to(dtype)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("out_int32", [False, True])
+@pytest.mark.parametrize("dtype", [*INTEGERS, *SEARCHED])
+def test_sorted_sequences(dtype, out_int32, right):
+    flags = {"out_int32": out_int32, "right": right}
+    for length in (0, 1, 2, 7, 64, 1000):
+        edges = _numbers(dtype, length).sort()[0]
+        for values in (_numbers(dtype, 3, 70), _numbers(dtype, 0), _numbers(dtype, 1)[0]):
+            check(lambda e, v: torch.searchsorted(e, v, **flags), edges, values)
+            check(lambda v, e: torch.bucketize(v, e, **flags), values, edges)
+    many, values = _numbers(dtype, 4, 3, 33).sort()[0], _numbers(dtype, 4, 3, 50)
+    check(lambda e, v: torch.searchsorted(e, v, **flags), many, values)
+    check(lambda e, v: torch.searchsorted(e, v, **flags), many[:, :, :0], values)
+    check(lambda e, v: torch.searchsorted(e, v, side="right"), many, values)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, *SEARCHED])
+def test_sequences_that_are_not_sorted(dtype):
+    """The same probes as eager's, so the same positions; another order by a sorter."""
+    edges, values = _numbers(dtype, 2, 61), _numbers(dtype, 2, 300)
+    for right in (False, True):
+        check(lambda e, v, r=right: torch.searchsorted(e, v, right=r), edges, values)
+        check(lambda e, v, r=right: torch.searchsorted(e, v, right=r, sorter=e.argsort()), edges, values)
+
+
+@pytest.mark.parametrize("dtype", SEARCHED)
+def test_values_that_are_no_numbers(dtype):
+    nan, inf = float("nan"), float("inf")
+    edges = torch.tensor([-inf, -2, -0.0, 0.0, 1.5, inf, nan], dtype=dtype)
+    values = torch.tensor([nan, inf, -inf, 0.0, -0.0, 3.0, 1.5], dtype=dtype)
+    for right in (False, True):
+        check(lambda e, v, r=right: torch.searchsorted(e, v, right=r), edges, values)
+
+
+@pytest.mark.parametrize("elements", [torch.uint8, torch.int64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("edges", [torch.uint8, torch.int32, torch.float64])
+def test_types_that_differ(elements, edges):
+    check(torch.bucketize, _numbers(elements, 90), _numbers(edges, 31).sort()[0])
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, torch.float32])
+def test_members(dtype):
+    for tests in (2, 40, 900):
+        check(torch.isin, _numbers(dtype, 50, 60), _numbers(dtype, tests))
+
+
+def _shaped(shape, dtype, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    limits = torch.iinfo(dtype)
+    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_few_elements_put(accumulate):
+    x, values = _shaped((30, 40), torch.float32), _shaped((2, 5), torch.float32, 1)
+    index = torch.tensor([[0, -1, 1199, -1200, 47], [600, -41, 39, 40, 41]])
+    index = index if accumulate else index.remainder(1100).unique()[:8].view(2, 4)
+    check(lambda x, i, v: torch.put(x, i, v, accumulate), x, index, values[:, : index.shape[1]])
+    check(lambda x, i, v: torch.put(x, i, v, accumulate), x.view(2, 3, 10, 20), index, values[:, : index.shape[1]])
+
+
+def test_take_of_a_few_elements():
+    for shape in ((5, 33), (3, 4, 17), (40,)):
+        x = _shaped(shape, torch.float32)
+        check(torch.take, x, torch.tensor([[0, -1], [x.numel() - 1, -x.numel()]]))
+        check(torch.take, x, torch.tensor([7, -8, 33]))
+        for index in (x.numel(), -x.numel() - 1):
+            with pytest.raises(et.errors.ExecutorchError):
+                run(torch.take, x, torch.tensor([index]).expand(2).clone())
+    check(torch.take, _shaped((2, 3), torch.int64), torch.arange(-6, 6))

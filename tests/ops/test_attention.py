@@ -1,4 +1,4 @@
-"""Attention that a model writes out, as T5, Whisper and GPT do it in their eager forms, is one instruction and means the same."""
+"""Attention: written out as T5, Whisper and GPT do it in their eager forms, in doubles, in floats of 16 bits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import executorch_py as et
+
+from .whole_runtime import check
 
 LENGTH, HEADS, WIDTH = 10, 4, 8
 
@@ -88,3 +91,37 @@ def test_what_is_something_else_stays(name: str) -> None:
     assert "scaled_dot_product_attention" not in program.dump()
     method = et.Runtime.get().load_program(program.buffer).load_method("forward")
     torch.testing.assert_close(method.execute(inputs)[0], model(*inputs), rtol=1e-5, atol=2e-6)
+
+
+TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("mask", [None, "bool", "numbers", "causal"])
+def test_attention_of_16_bit_floats(mask, dtype):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, n, 24).to(dtype) for n in (33, 70, 70))
+    options = {"is_causal": mask == "causal"}
+    masks = {"bool": torch.rand(33, 70) < 0.7, "numbers": torch.randn(2, 1, 33, 70).to(dtype)}
+    inputs = (q, k, v, masks[mask]) if mask in masks else (q, k, v)
+    wide = [t.double() if t.is_floating_point() else t for t in inputs]
+    exact = F.scaled_dot_product_attention(*wide, **options).to(dtype)
+    call = lambda *inputs: F.scaled_dot_product_attention(*inputs, **options)  # noqa: E731
+    check(call, *inputs, tolerance=4 * TOLERANCE[dtype], exact=exact)
+
+
+@pytest.mark.parametrize("form", [None, "bool", "numbers", "causal", "nothing", "scale", "infinite"])
+def test_attention_of_doubles(form):
+    torch.manual_seed(0)
+    for rows, keys, depth, value_depth in [(33, 70, 24, 24), (1, 300, 7, 13), (17, 513, 64, 40), (300, 5, 3, 1)]:
+        q, k = (torch.randn(2, 3, n, depth, dtype=torch.float64) for n in (rows, keys))
+        v = torch.randn(2, 3, keys, value_depth, dtype=torch.float64)
+        masks = {
+            "bool": torch.rand(rows, keys) < 0.7,
+            "nothing": (torch.rand(rows, 1) < 0.5).expand(rows, keys).contiguous(),
+            "numbers": torch.randn(2, 1, rows, keys, dtype=torch.float64),
+            "infinite": torch.where(torch.rand(rows, keys) < 0.5, 0.0, -torch.inf).double(),
+        }
+        options = {"is_causal": form == "causal", "scale": 300.0 if form == "scale" else None}
+        inputs = (q, k, v, masks[form]) if form in masks else (q, k, v)
+        check(lambda *t, o=options: F.scaled_dot_product_attention(*t, **o), *inputs, tolerance=1e-12)

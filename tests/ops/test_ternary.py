@@ -1,16 +1,16 @@
-"""Clamping by tensors, lerp, nan_to_num and the shrinks through the whole runtime against eager: broadcasting on every operand,
-sizes around a vector's, NaN and infinities, channels-last images, 16-bit floats."""
+"""Clamps, lerp, nan_to_num, shrinks, sums with products: through the whole runtime against eager."""
 
-import sys
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from whole_runtime import check
+from .whole_runtime import check
 
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 0.5, -2.5, 1e6]
+
+
 SHAPES = [
     ((1,), (1,), (1,)),
     ((37,), (37,), (37,)),
@@ -88,3 +88,72 @@ def test_shrinks(shrink, dtype, number):
     x = _numbers((5, 71), dtype, 0)
     x[0, :2] = torch.tensor([number, -number]).to(dtype)  # the border
     check(lambda x: shrink(x, number), x)
+
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def _values(dtype: torch.dtype) -> torch.Tensor:
+    """Every value of a byte, more of wider types, and their ends."""
+    ends = torch.iinfo(dtype)
+    torch.manual_seed(0)
+    some = torch.randint(max(ends.min, -40000), min(ends.max, 40000), (1001,))
+    return torch.cat([torch.arange(256), some, torch.tensor([ends.min, ends.min + 1, ends.max, 0, 1])]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_clamps(dtype: torch.dtype) -> None:
+    x = _values(dtype)
+    for low, high in [(2, 100), (None, 5), (3, None), (9, 4), (0, 0)]:
+        check(lambda x, a=low, b=high: x.clamp(a, b), x)
+    low, high = x.roll(3), x.roll(50)
+    check(torch.clamp, x, low, high)
+    check(torch.clamp, x[:9], low[:9, None], high[:9])
+    check(lambda x, y: x.clamp(min=y), x, low)
+    check(lambda x, y: x.clamp(max=y), x, high)
+    if dtype != torch.uint8:
+        check(lambda x: x.clamp(-3, 100), x)
+        check(F.hardtanh, x)
+        check(lambda x: F.hardtanh(x, -2.7, 3.9), x)
+    check(F.relu6, x)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 4), (), (7, 4)), ((0, 3), (3,), (0, 3))]
+)
+def test_clamp_of_doubles_by_tensors(shapes):
+    torch.manual_seed(0)
+    x, low, high = (torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    for tensor in (x, low, high):
+        if tensor.numel() > 4:
+            tensor.view(-1)[:3] = torch.tensor([float("nan"), float("inf"), -float("inf")], dtype=torch.float64).roll(
+                tensor.numel()
+            )
+    check(torch.clamp, x, low, high)
+
+
+FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+
+
+def _shaped(shape, dtype, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    limits = torch.iinfo(dtype)
+    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_sums_with_products_and_quotients(name, dtype):
+    function = getattr(torch, name)
+    tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6}.get(dtype, 1e-14)
+    for shapes in (((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 64), (), (7, 64)), ((0, 3), (3,), (0, 3))):
+        x, y, z = (_shaped(shape, dtype, seed) for seed, shape in enumerate(shapes))
+        z = z.abs() + 0.5
+        check(function, x, y, z, tolerance=tolerance)
+        check(lambda x, y, z: function(x, y, z, value=-2.5), x, y, z, tolerance=tolerance)
+    zeros = torch.tensor([0.0, 1.0, -1.0, float("nan")], dtype=dtype)
+    check(function, zeros, zeros, torch.zeros(4, dtype=dtype))
