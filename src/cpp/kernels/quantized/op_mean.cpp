@@ -3,7 +3,7 @@
 #include "kernels/quantized/op_mean.h"
 
 #include "kernels/portable/reduce.h"
-#include "kernels/quantized/affine.h"
+#include "kernels/quantized/average_windows.h"
 
 namespace et::kernels::quantized {
 namespace {
@@ -20,11 +20,6 @@ Error check_input(const char* op, const Tensor& self, double scale, int64_t zero
   ET_RETURN_IF_ERROR(check_scale(op, "self_scale", scale, &input->scale));
   return check_zero_point(op, "self_zero_point", self.scalar_type(), zero_point, &input->zero_point);
 }
-
-/// The steps of a window along one dimension that lie inside, and how many it counts for.
-struct Extent {
-  int64_t begin, end, counted;
-};
 
 /// Images as planes of rows and columns.
 struct Planes {
@@ -124,36 +119,11 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_CHECK_OR_RETURN(!divisor_override.has_value() || *divisor_override != 0, InvalidArgument,
                      "%s: divisor_override is zero", kOp);
-  int64_t kernel[2], step[2], pad[2];
+  SlidingWindows windows[2];
   Sizes sizes(self.sizes());
-  for (size_t d = 0; d < 2; ++d) {
-    const int64_t axis = self.dim() - 2 + static_cast<int64_t>(d);
-    kernel[d] = portable::list_item(kernel_size, d, 0);
-    step[d] = portable::list_item(stride, d, kernel[d]);
-    pad[d] = portable::list_item(padding, d, 0);
-    ET_CHECK_OR_RETURN(kernel[d] > 0 && kernel[d] <= INT32_MAX && step[d] > 0 && step[d] <= INT32_MAX && pad[d] >= 0 &&
-                           pad[d] <= kernel[d] / 2,
-                       InvalidArgument, "%s: kernel and stride must be positive, padding at most half of the kernel",
-                       kOp);
-    const int64_t room = self.size(axis) + 2 * pad[d] - kernel[d] + (ceil_mode ? step[d] - 1 : 0);
-    ET_CHECK_OR_RETURN(room >= 0, InvalidArgument, "%s: self %s is smaller than the kernel", kOp,
-                       ShapeText(self.sizes()).text);
-    int64_t extent = room / step[d] + 1;
-    if (ceil_mode && (extent - 1) * step[d] >= self.size(axis) + pad[d]) {
-      --extent;  // the last window would begin in the padding
-    }
-    sizes[axis] = extent;
-  }
+  ET_RETURN_IF_ERROR(plan_sliding(kOp, self, kernel_size, stride, padding, ceil_mode, windows, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const auto window = [&](int d) {
-    const int64_t size = self.size(d - 2);
-    return [=](int64_t o) {
-      const int64_t begin = o * step[d] - pad[d];
-      const int64_t end = std::min(begin + kernel[d], size + pad[d]);
-      return Extent{std::max<int64_t>(begin, 0), std::min(end, size), end - begin};
-    };
-  };
-  return average(context, kOp, self, input, requantize, out, window(0), window(1),
+  return average(context, kOp, self, input, requantize, out, windows[0], windows[1],
                  [&](const Extent& y, const Extent& x) {
                    if (divisor_override.has_value()) {
                      return *divisor_override;
@@ -172,25 +142,11 @@ Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& se
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  ET_CHECK_OR_RETURN(output_size.size() == 2 && output_size[0] >= 0 && output_size[1] >= 0, InvalidArgument,
-                     "%s: output_size %s must be two numbers", kOp, ShapeText(output_size).text);
+  AdaptiveWindows windows[2];
   Sizes sizes(self.sizes());
-  for (int64_t d = 0; d < 2; ++d) {
-    ET_CHECK_OR_RETURN(
-        self.size(d - 2) > 0 && self.size(d - 2) <= INT32_MAX && output_size[static_cast<size_t>(d)] <= INT32_MAX,
-        InvalidArgument, "%s: self %s has no elements, or too many", kOp, ShapeText(self.sizes()).text);
-    sizes[self.dim() - 2 + d] = output_size[static_cast<size_t>(d)];
-  }
+  ET_RETURN_IF_ERROR(plan_adaptive(kOp, self, output_size, windows, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
-  const auto window = [&](int64_t d) {
-    const int64_t size = self.size(d - 2), count = output_size[static_cast<size_t>(d)];
-    return [=](int64_t o) {
-      const int64_t begin = o * size / count;
-      const int64_t end = ((o + 1) * size + count - 1) / count;
-      return Extent{begin, end, end - begin};
-    };
-  };
-  return average(context, kOp, self, input, requantize, out, window(0), window(1),
+  return average(context, kOp, self, input, requantize, out, windows[0], windows[1],
                  [](const Extent& y, const Extent& x) { return y.counted * x.counted; });
 }
 
