@@ -1,0 +1,19 @@
+#include "kernels/cortex_m/kernels.h"
+
+namespace et::kernels::cortex_m {
+
+bool is_channels_last(const Tensor& tensor) {
+  if (tensor.dim() != 4) {
+    return false;
+  }
+  int64_t stride = 1;
+  for (const int64_t d : {1, 3, 2, 0}) {
+    if (tensor.size(d) != 1 && tensor.stride(d) != stride) {
+      return false;
+    }
+    stride *= tensor.size(d);
+  }
+  return stride <= INT32_MAX;
+}
+
+}  // namespace et::kernels::cortex_m

@@ -1,0 +1,28 @@
+/// The kernels of this folder, one a file, and the test that says which calls each of them takes.
+///
+/// A test may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes are at their
+/// bounds then, so that a kernel takes every size below. The plain kernel takes what does not fit.
+#pragma once
+
+#include "kernels/quantized/register_headers.inc"
+#include "runtime/kernel_types.h"
+
+namespace et::kernels::cortex_m {
+
+using Arguments = Span<EValue* const>;
+
+#define ET_CORTEX_M_KERNEL(name, in_place)               \
+  decltype(quantized::name##_out) name##_out; /*NOLINT*/ \
+  bool fits_##name(Arguments args);
+#include "kernels/cortex_m/rows.inc"
+#undef ET_CORTEX_M_KERNEL
+
+/// True for a tensor of int8.
+inline bool is_int8(const EValue& value) {
+  return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char;
+}
+
+/// True for [batch, channels, height, width] that lies in memory as [batch, height, width, channels].
+bool is_channels_last(const Tensor& tensor);
+
+}  // namespace et::kernels::cortex_m

@@ -1,0 +1,62 @@
+#include "kernels/cortex_m/primitives.h"
+
+namespace et::kernels::cortex_m {
+
+int32_t exact_units(int32_t sum, float scale) {
+  const float units = static_cast<float>(sum) * scale;
+  return static_cast<int32_t>(round_to_even(std::min(std::max(-512.0f, units), 512.0f)));
+}
+
+namespace {
+
+uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+constexpr uint32_t kHidden = 1u << 23;
+uint32_t mantissa_of(uint32_t bits) { return (bits & (kHidden - 1)) | kHidden; }
+
+}  // namespace
+
+float scale_in_integers(float input, float weight, float output) {
+  const uint32_t a = bits_of(input), b = bits_of(weight), c = bits_of(output);
+  for (const uint32_t bits : {a, b, c}) {
+    if (bits >> 23 < 96 || bits >> 23 > 160) {  // negative, or far from 1: may leave the normal floats
+      return input * weight / output;
+    }
+  }
+  const uint64_t product = uint64_t{mantissa_of(a)} * (mantissa_of(b) << 8);  // in [2^54, 2^56)
+  auto rest = static_cast<uint32_t>(product >> 32);
+  auto behind = static_cast<uint32_t>(product);
+  uint32_t exponent = (a >> 23) + (b >> 23) - (c >> 23) + 1;
+  if (rest < kHidden) {
+    rest = rest << 1 | behind >> 31;
+    behind <<= 1;
+    --exponent;
+  }
+  rest += behind > 0x80000000u || (behind == 0x80000000u && (rest & 1u) != 0) ? 1u : 0u;
+  const uint32_t divisor = mantissa_of(c);
+  if (rest < divisor) {
+    rest <<= 1;
+    --exponent;
+  }
+  if (rest == 2 * divisor) {  // it was rounded up to a power of two
+    rest = divisor;
+    ++exponent;
+  }
+  uint32_t quotient = 1;  // of rest * 2^24, in three steps that fit 32 bits
+  rest -= divisor;
+  for (int step = 0; step < 3; ++step) {
+    quotient = quotient << 8 | (rest << 8) / divisor;
+    rest = (rest << 8) % divisor;
+  }
+  uint32_t mantissa = quotient >> 1;
+  mantissa += (quotient & 1u) != 0 && (rest != 0 || (mantissa & 1u) != 0) ? 1u : 0u;
+  const uint32_t bits = ((exponent - 1) << 23) + mantissa;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+}  // namespace et::kernels::cortex_m

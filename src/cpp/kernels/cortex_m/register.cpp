@@ -1,0 +1,38 @@
+#include "kernels/cortex_m/register.h"
+
+#include "kernels/cortex_m/kernels.h"
+
+namespace et::kernels::cortex_m {
+namespace {
+
+template <bool (*Fits)(Arguments)>
+Error prepare_if_fitting(runtime::PrepareContext&, Arguments args, void** state) {
+  *state = nullptr;
+  return Fits(args) ? Error::Ok : Error::NotSupported;
+}
+
+template <auto Function, bool (*Fits)(Arguments), uint32_t InPlace>
+constexpr runtime::Kernel make_fitting_kernel(const char* name) {
+  runtime::Kernel kernel = make_kernel<Function, InPlace>(name, runtime::kPriorityOptimized);
+  kernel.prepare = &prepare_if_fitting<Fits>;
+  return kernel;
+}
+
+constexpr runtime::Kernel kKernels[] = {
+#define ET_CORTEX_M_KERNEL(name, in_place) \
+  make_fitting_kernel<&name##_out, &fits_##name, in_place>("et::" #name ".out"),
+#include "kernels/cortex_m/rows.inc"
+#undef ET_CORTEX_M_KERNEL
+    {nullptr, nullptr, nullptr},  // a build may select none of them
+};
+constexpr size_t kCount = sizeof(kKernels) / sizeof(kKernels[0]) - 1;
+
+}  // namespace
+
+Span<const runtime::Kernel> cortex_m_kernels() { return {kKernels, kCount}; }
+
+Error register_cortex_m_kernels(runtime::KernelRegistry& registry) {
+  return kCount == 0 ? Error::Ok : registry.add(cortex_m_kernels(), "cortex_m");
+}
+
+}  // namespace et::kernels::cortex_m
