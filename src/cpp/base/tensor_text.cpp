@@ -1,6 +1,7 @@
 #include "base/tensor_text.h"
 
 #include <cinttypes>
+#include <cstdarg>
 #include <cstdio>
 
 namespace et {
@@ -12,9 +13,11 @@ class TupleWriter {
  public:
   explicit TupleWriter(char (&text)[N]) : text_(text) { append("("); }
   bool has_room() const { return used_ + kLongest < N; }
-  template <typename... Numbers>
-  void append(const char* format, Numbers... numbers) {
-    const int written = std::snprintf(text_ + used_, N - used_, format, numbers...);
+  __attribute__((format(printf, 2, 3))) void append(const char* format, ...) {
+    va_list numbers;
+    va_start(numbers, format);
+    const int written = std::vsnprintf(text_ + used_, N - used_, format, numbers);
+    va_end(numbers);
     used_ += written > 0 ? static_cast<size_t>(written) : 0;
   }
   void close(size_t num_items, bool is_whole) { append(!is_whole ? ", ...)" : num_items == 1 ? ",)" : ")"); }
