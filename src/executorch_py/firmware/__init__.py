@@ -59,7 +59,7 @@ class FirmwareReport:
             "arena_bytes": sum(self.pools.arenas),
             "missing": list(self.missing),
             "image": asdict(self.image) if self.image else None,
-            "run": asdict(self.run) if self.run else None,
+            "run": {**asdict(self.run), "plain_kernels": sorted(self.run.plain_kernels)} if self.run else None,
         }
         return told
 
@@ -82,6 +82,7 @@ class FirmwareReport:
                 f"  stack    {self.run.load_stack:>10,} bytes to load, {self.run.stack:,} to execute",
                 f"  load     {self.run.load_instructions:>10,} instructions",
                 f"  execute  {self.run.instructions:>10,} instructions",
+                f"  plain    {', '.join(sorted(self.run.plain_kernels)) or 'no kernel'}",
             ]
         lines.append(f"  outputs  {'as on the host' if self.run.matches else 'DIFFER from the host'}")
         return "\n".join(lines)
@@ -183,7 +184,8 @@ def write_firmware(
     if not missing:
         first = run(project, build(project))
         pools = Pools(first.method_bytes, first.temp_bytes, arenas)
-        project.write_memory(pools, f"Measured {'here' if project.target.is_host else 'in the emulator'}.")
+        origin = f"Measured {'here' if project.target.is_host else 'in the emulator'}."
+        project.write(model, pools, origin, plain_kernels=first.plain_kernels)
         elf = build(project)
         measured = run(project, elf)
         if (measured.method_bytes, measured.temp_bytes) != (pools.method, pools.temp):

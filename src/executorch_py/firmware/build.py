@@ -37,6 +37,7 @@ class Run:
     stack: int
     method_bytes: int
     temp_bytes: int
+    plain_kernels: frozenset[str]  # names of kernels that the instructions got for want of a faster one
     matches: bool  # every output is what the host computed
     text: str
 
@@ -113,4 +114,5 @@ def run(project: Project, elf: Path) -> Run:
     if found is None:
         raise InternalError(f"the firmware ended with {done.returncode} and said: {text.strip()[-2000:] or 'nothing'}")
     load, load_stack, instructions, stack, method, temp = map(int, found.groups())
-    return Run(load, load_stack, instructions, stack, method, temp, matches=done.returncode == 0, text=text)
+    plain = frozenset(re.findall(r"^plain kernel: (\S+)$", text, re.MULTILINE))
+    return Run(load, load_stack, instructions, stack, method, temp, plain, matches=done.returncode == 0, text=text)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, TableError, read_table
+from executorch_py.codegen.kernel_library import write_if_changed
+from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, TableError, kernel_function, read_table
 from executorch_py.codegen.pte_operators import read_pte_operators
 from executorch_py.codegen.select_ops import Selection
-from executorch_py.codegen.tables import kernels_by_file, sources_cmake, write_kernel_tables
+from executorch_py.codegen.tables import kernels_by_file, register_table, sources_cmake, write_kernel_tables
 from executorch_py.errors import InvalidArgumentError, NotFoundError
 from executorch_py.sdk import folder as _package
 
@@ -188,14 +188,21 @@ class Project:
         self.folder = folder
         self.target = target
 
-    def write(self, model: Model, pools: Pools, origin: str) -> None:
-        """Writes everything.
+    def write(self, model: Model, pools: Pools, origin: str, plain_kernels: frozenset[str] | None = None) -> None:
+        """Writes everything. A file is touched only when its content changes.
+
+        Args:
+            model: The model.
+            pools: Sizes of its memory.
+            origin: A sentence on where these are from.
+            plain_kernels: Those of kernels/quantized that some instruction got although kernels/cortex_m has the
+                operator; None keeps all, as it is not known yet.
 
         Raises:
             InvalidArgumentError: The model calls a kernel that no library for microcontrollers has; the message names it.
         """
         selected = selection_of(model.data)
-        libraries, prims = self._write_library(selected)
+        libraries, prims = self._write_library(selected, plain_kernels)
         files = {
             **model_sources(model),
             **kernel_sources(libraries, prims),
@@ -213,18 +220,13 @@ class Project:
         for name, text in files.items():
             self._write(name, text)
 
-    def write_memory(self, pools: Pools, origin: str) -> None:
-        """Writes memory.h anew."""
-        self._write("memory.h", memory_header(pools, origin))
-
     def write_readme(self, report: str) -> None:
         """README.md: how to build and run it, and its figures."""
         self._write("README.md", _template("README.md.in", target=self.target.name, report=report))
 
     def _write(self, name: str, text: str) -> None:
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_if_changed(path, text)
 
     def _cmake(self) -> str:
         options = ""
@@ -254,51 +256,64 @@ class Project:
         ]
         return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
 
-    def _write_library(self, selected: Mapping[str, set[str] | None]) -> tuple[list[str], list[str]]:
+    def _write_library(
+        self, selected: Mapping[str, set[str] | None], plain_kernels: frozenset[str] | None
+    ) -> tuple[list[str], list[str]]:
         """executorch/: sources and their CMakeLists.txt. Returns its kernel libraries, and rows of primitive operators."""
         generated = self.folder / "executorch" / "src"
-        shutil.rmtree(self.folder / "executorch", ignore_errors=True)
         share = Path(_package) / "share"
+        sources = share / "source" / "cpp"
         ops = read_table(share / "ops.yaml")
-        selection = Selection(dict(selected))
-        write_kernel_tables(ops, selection, generated)
-        tree = source_tree(generated)
-        libraries, kernels, found = [], [], set()
-        masks: list[str] = []
-        for library in KERNEL_LIBRARIES:
-            files = kernels_by_file(ops, selection, library)
-            if files:
-                libraries.append(library)
-                kernels += [f"kernels/{library}/{name}" for name in files]
-                found |= {op.kernel_schema.name for entries in files.values() for op in entries}
-                masks += _definitions(library, sources_cmake(library, files, selection))
-        rows = (share / "source" / "cpp" / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
+        rows = (sources / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
         prims = {row.split('"')[1]: row for row in rows.splitlines() if row.startswith("{")}
-        missing = sorted(set(selected) - found - set(prims))
+        kernels = {op.kernel_schema.name: op for op in ops if op.kernel}
+        missing = sorted(set(selected) - set(kernels) - set(prims))
         if missing:
             raise InvalidArgumentError(
                 f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
                 "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
             )
+        fast = {
+            name: f"kernels/cortex_m/{function}.cpp"
+            for name in selected
+            if name in kernels
+            for function in [kernel_function(name).removesuffix("_out")]
+            if (sources / "kernels" / "cortex_m" / f"{function}.cpp").is_file()
+        }
+        selection = Selection(dict(selected))
+        write_kernel_tables(ops, selection, generated)
+        if plain_kernels is not None:  # of the others, only the declarations are needed
+            kept = Selection({name: None for name in selected if name not in fast or name in plain_kernels})
+            rows = register_table(kernels_by_file(ops, kept, "quantized"))
+            write_if_changed(generated / "kernels" / "quantized" / "register_table.inc", rows)
+        tables = {library: kernels_by_file(ops, selection, library) for library in KERNEL_LIBRARIES}
+        libraries = [library for library, files in tables.items() if files]
+        first = [f"kernels/{library}/{name}" for library in libraries for name in tables[library]]
+        if fast:
+            libraries.insert(0, "cortex_m")  # found first
+            lines = [
+                f"ET_CORTEX_M_KERNEL({Path(file).stem}, {kernels[name].in_place_bits:#x})"
+                for name, file in sorted(fast.items())
+            ]
+            self._write("executorch/src/kernels/cortex_m/rows.inc", "\n".join(lines) + "\n")
+            first += fast.values()
         wanted_prims = [row for name, row in prims.items() if name in selected]
-        kernels += [f"kernels/{name}/register.cpp" for name in libraries]
         if wanted_prims:
-            kernels += ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
-        runtime = [
-            f"runtime/{path.name}"
-            for path in sorted((share / "source" / "cpp" / "runtime").glob("*.cpp"))
-            if f"runtime/{path.name}" not in _HOSTED
+            first += ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
+        first += [f"kernels/{name}/register.cpp" for name in libraries]
+        first += [f"runtime/{path.name}" for path in sorted((sources / "runtime").glob("*.cpp"))]
+        found = source_tree(generated).closure([*first, "threads/single_thread.cpp"], without=_HOSTED)
+        for name, path in found.items():
+            self._copy(path, generated.parent / ("third_party" if name.startswith("flatbuffers/") else "src") / name)
+        _drop_others(generated, found)
+        places = tuple(f"kernels/{name}/" for name in libraries if name != "portable") or ("kernels/",)
+        compiled = sorted(name for name in found if name.endswith(".cpp"))
+        masks = [
+            line
+            for library, files in tables.items()
+            if files
+            for line in _definitions(library, sources_cmake(library, files, selection))
         ]
-        threads = ["threads/single_thread.cpp"]
-        closure = tree.closure([*runtime, *kernels, *threads], without=_HOSTED)
-        for name, path in closure.items():
-            base = "third_party" if name.startswith("flatbuffers/") else "src"
-            self._copy(path, generated.parent / base / name)
-        _drop_others(generated, closure)
-        of_integers = [name for name in libraries if name != "portable"]
-        places = tuple(f"kernels/{name}/" for name in of_integers or libraries)
-        hot = [name for name in closure if name.startswith(places) and name.endswith(".cpp")]
-        compiled = sorted(name for name in closure if name.endswith(".cpp"))
         self._write(
             "executorch/CMakeLists.txt",
             _template(
@@ -306,7 +321,7 @@ class Project:
                 kernel_count=str(len(selected)),
                 dtypes=", ".join(sorted(set().union(*(d for d in selected.values() if d)))) or "no tensors",
                 sources="\n".join(f"  src/{name}" for name in compiled),
-                hot_sources="\n".join(f"  src/{name}" for name in sorted(hot)),
+                hot_sources="\n".join(f"  src/{name}" for name in compiled if name.startswith(places)),
                 definitions="\n".join(masks),
             ),
         )
@@ -314,8 +329,7 @@ class Project:
 
     def _copy(self, path: Path, to: Path) -> None:
         if path != to:
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, to)
+            write_if_changed(to, path.read_text(encoding="utf-8"))
 
 
 def _definitions(library: str, text: str) -> list[str]:

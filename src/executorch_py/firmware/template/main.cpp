@@ -1,7 +1,7 @@
 // Runs the model of this project once on its example inputs, and compares with what the host computed.
 //
-// The exit status is 0 when each output is what the host computed. What a product changes: where the inputs come from, and
-// what happens with the outputs.
+// The exit status is 0 when each output is what the host computed. A product changes where the inputs come from, and what
+// happens with the outputs.
 
 #include <cstring>
 
@@ -123,8 +123,18 @@ Error run() {
     return fail("load: ", loaded.error());
   }
   Method& method = *loaded;
-  write_number("load: instructions ", board::instructions() - start);
-  write_number(", stack ", board::stack_used());
+  const uint64_t load_instructions = board::instructions() - start;
+  const size_t load_stack = board::stack_used();
+  for (size_t i = 0; i < method.meta().num_instructions(); ++i) {
+    const Kernel* const kernel = method.kernel(i);
+    if (kernel != nullptr && kernel->priority == kPriorityPortable) {
+      board::write("plain kernel: ");
+      board::write(kernel->name);
+      board::write("\n");
+    }
+  }
+  write_number("load: instructions ", load_instructions);
+  write_number(", stack ", load_stack);
 
   board::paint_stack();
   for (size_t i = 0; i < method.num_inputs(); ++i) {
