@@ -1,7 +1,7 @@
 // Runs the model of this project once on its example inputs, and compares with what the host computed.
 //
-// The exit status is 0 when each output is what the host computed. A product changes where the inputs come from, and what
-// happens with the outputs.
+// The exit status is 0 when each output is what the host computed. A product changes where the inputs come from and
+// where the outputs go.
 
 #include <cstring>
 
