@@ -28,7 +28,7 @@ calibration/   graphs with observers
     observer_calls.py    the calls of observers, and what they look at
     checks.py       what must hold before and after calibration
     batch_norm.py   folds batch norms, after training and while it lasts
-    torchao_folding.py   the same when torchao's own functions are called
+    torchao_folding.py   the same when torchao's own functions are called, in training too
     fake_quantization.py what is trained is what is converted
     half_range.py   what leaves float16's range
     input_moments.py     what a calibration sees of the inputs of layers with groups

@@ -226,14 +226,15 @@ def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
 
     torchao's own way puts other batch norms in their place, with its eps and momentum.
     """
-
-    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
-        set_training(self, mode)
-        follow(self, mode)
-        return self
-
-    prepared.train = types.MethodType(train, prepared)  # type: ignore[method-assign]
+    prepared.train = types.MethodType(switch, prepared)  # type: ignore[method-assign]
     prepared.eval = types.MethodType(lambda self: self.train(False), prepared)  # type: ignore[method-assign]
+
+
+def switch(prepared: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+    """Has a module with fake quantization train, or be evaluated, from here on."""
+    set_training(prepared, mode)
+    follow(prepared, mode)
+    return prepared
 
 
 def set_training(model: fx.GraphModule, mode: bool) -> None:

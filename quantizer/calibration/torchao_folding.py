@@ -1,32 +1,26 @@
-"""torchao's own ``prepare_pt2e`` with a quantizer of this package folds batch norms as ours does (flow/pt2e_flow.py).
+"""torchao's own functions with a quantizer of this package treat batch norms as ours do (flow/pt2e_flow.py).
 
 torchao folds before it asks the quantizer for anything, and in the wrong way where somebody else reads the layer's
-result or its weight. So its two functions of folding look first whose quantizer is at work. With quantizers of others
-they are as they were.
+result or its weight. While a model trains, and each time that it goes to evaluation or back, its norms get an eps and a
+momentum of torchao's. So torchao's steps look first whose quantizer is at work, or who prepared the module. With
+quantizers of others they are as they were.
 """
 
 import functools
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from torch import fx
 
-from ..spec.pt2e import convert_prepared
-from . import batch_norm
+from ..spec.pt2e import FakeQuantizeBase, convert_prepared, mode_switches
+from . import batch_norm, fake_quantization
+from .half_range import keep_far_values_in_float
 
+#: In ``GraphModule.meta``: this package has folded its batch norms, or will.
+OURS = "executorch_py.norms_are_ours"
 _PACKAGE = __name__.rsplit(".", 2)[0]
-_FOLDING = ("_fuse_conv_bn_", "_fuse_linear_bn_")
-
-
-def _folding(theirs: Callable[[fx.GraphModule], None]) -> Callable[[fx.GraphModule], None]:
-    @functools.wraps(theirs)
-    def fold(m: fx.GraphModule) -> None:
-        if not _is_ours(sys._getframe(1).f_locals.get("quantizer")):
-            return theirs(m)
-        batch_norm.fold(m)
-
-    return fold
 
 
 def _is_ours(quantizer: Any) -> bool:
@@ -36,6 +30,80 @@ def _is_ours(quantizer: Any) -> bool:
     )
 
 
+def _by_quantizer(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A step of preparing, as ours where the function that calls it has a quantizer of ours."""
+
+    @functools.wraps(theirs)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        chosen = ours if _is_ours(sys._getframe(1).f_locals.get("quantizer")) else theirs
+        return chosen(*args, **kwargs)
+
+    return step
+
+
+def _by_module(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A step behind preparing, as ours where a module was prepared with a quantizer of ours."""
+
+    @functools.wraps(theirs)
+    def step(model: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        return (ours if model.meta.get(OURS) else theirs)(model, *args, **kwargs)
+
+    return step
+
+
+def close(prepared: fx.GraphModule) -> None:
+    """Makes a module ready to be converted, in place: its norms are folded and it does not train."""
+    batch_norm.close_after_training(prepared)
+    batch_norm.set_training(prepared, False)
+    keep_far_values_in_float(prepared)
+
+
+def _nothing(model: fx.GraphModule, *_: Any, **__: Any) -> fx.GraphModule:
+    return model
+
+
+def _prepared(model: fx.GraphModule, *args: Any, **kwargs: Any) -> fx.GraphModule:
+    prepared = _their_prepare(model, *args, **kwargs)
+    prepared.meta[OURS] = True
+    fake_quantization.as_converted(prepared)
+    return prepared
+
+
+def _with_modes(model: fx.GraphModule) -> fx.GraphModule:
+    if not any(isinstance(module, FakeQuantizeBase) for module in model.modules()):
+        return _their_modes(model)
+    batch_norm.let_train_and_eval_work(model)
+    return model
+
+
+def _converted(prepared: fx.GraphModule) -> fx.GraphModule:
+    close(prepared)
+    with batch_norm.hidden_from_torchao(prepared):
+        converted = _their_convert(prepared)
+    batch_norm.shown(converted)
+    converted.meta[OURS] = True
+    return converted
+
+
+def _switched(model: fx.GraphModule, train_to_eval: bool) -> None:
+    batch_norm.switch(model, not train_to_eval)
+    # torchao does nothing for the mode that it remembers, and train() and eval() change it, too.
+    vars(model).pop(mode_switches._EXPORTED_TRAINING_ATTR, None)
+
+
 _flow = sys.modules[convert_prepared.__module__]
-for _name in _FOLDING:
-    setattr(_flow, _name, _folding(getattr(_flow, _name)))
+_their_prepare, _their_modes = _flow.prepare, _flow._disallow_eval_train
+_their_convert = _flow._convert_to_reference_decomposed_fx
+_STEPS: tuple[tuple[ModuleType, str, Callable[..., Any], Callable[..., Any]], ...] = (
+    (_flow, "_fuse_conv_bn_", _by_quantizer, batch_norm.fold),
+    (_flow, "_fuse_linear_bn_", _by_quantizer, batch_norm.fold),
+    (_flow, "_fuse_conv_bn_qat", _by_quantizer, batch_norm.open_for_training),
+    (_flow, "prepare", _by_quantizer, _prepared),
+    (_flow, "_disallow_eval_train", _by_module, _with_modes),
+    (_flow, "_convert_to_reference_decomposed_fx", _by_module, _converted),
+    (_flow, "_fold_conv_bn_qat", _by_module, _nothing),
+    (mode_switches, "_replace_dropout", _by_module, _nothing),
+    (mode_switches, "_replace_batchnorm", _by_module, _switched),
+)
+for _module, _name, _choice, _step in _STEPS:
+    setattr(_module, _name, _choice(getattr(_module, _name), _step))

@@ -14,16 +14,14 @@ from collections.abc import Iterator
 
 import torch
 from executorch_py.quantizer.calibration import batch_norm, fake_quantization
-from executorch_py.quantizer.calibration.half_range import keep_far_values_in_float
 from executorch_py.quantizer.calibration.insertion import insert_observers, replace_by_quantization
+from executorch_py.quantizer.calibration.torchao_folding import OURS, close
 from executorch_py.quantizer.rules.lifting import LazyGraphModule
 from executorch_py.quantizer.spec.pt2e import Quantizer, convert_prepared, node_name_to_scope
 from torch import fx, nn
 
 from executorch_py.errors import InvalidStateError
 
-#: In ``GraphModule.meta``: this package has folded its batch norms, or will.
-_OURS = "executorch_py.norms_are_ours"
 #: Loops -> the argument that is the body.
 _BODIES = {torch.ops.higher_order.scan: 0, torch.ops.higher_order.while_loop: 1}
 
@@ -76,11 +74,9 @@ def convert_graph(
     model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
 ) -> fx.GraphModule:
     """As :func:`convert_pt2e`; the code of the module is written when it first runs."""
-    if not model.meta.get(_OURS):
+    if not model.meta.get(OURS):
         return convert_prepared(model, use_reference_representation, fold_quantize)
-    batch_norm.close_after_training(model)
-    batch_norm.set_training(model, False)
-    keep_far_values_in_float(model)
+    close(model)
     for node in model.graph.nodes:
         if node.target in _BODIES:
             name = str(node.args[_BODIES[node.target]].target)
@@ -122,7 +118,7 @@ def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.G
     if is_qat:
         batch_norm.open_for_training(model)
     prepared = insert_observers(model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
-    prepared.meta.update({**meta, _OURS: True})
+    prepared.meta.update({**meta, OURS: True})
     for node in prepared.graph.nodes:
         if not is_qat and node.target in _BODIES:
             name = str(node.args[_BODIES[node.target]].target)

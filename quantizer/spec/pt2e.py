@@ -47,6 +47,7 @@ with _quiet():
         PlaceholderObserver,
         UniformQuantizationObserverBase,
     )
+    from torchao.quantization.pt2e import export_utils as mode_switches
     from torchao.quantization.pt2e.constant_fold import constant_fold
     from torchao.quantization.pt2e.convert import convert as _convert
     from torchao.quantization.pt2e.prepare import _create_obs_or_fq_from_qspec as make_observer
@@ -117,6 +118,7 @@ __all__ = [
     "is_quantize",
     "is_written_buffer",
     "make_observer",
+    "mode_switches",
     "node_name_to_scope",
     "reference_representation_rewrite",
     "replace_observers",

@@ -164,6 +164,23 @@ def test_quantizers_of_others_are_left_to_torchao():
     assert theirs.norms == 0  # torchao folds it, whoever reads the convolution
 
 
+def trained(prepared, x):
+    optimizer = torch.optim.SGD(prepared.parameters(), 1e-3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        result = prepared(x)
+        sum(y.square().mean() for y in (result if isinstance(result, tuple) else (result,))).backward()
+        optimizer.step()
+
+
+def with_modules(model, x, prepare, composed=False):
+    """Prepared for training by a function that takes an exported module."""
+    config = quantizer.get_symmetric_quantization_config(is_per_channel=True, is_qat=True)
+    one = quantizer.XNNPACKQuantizer().set_global(config)
+    exported = torch.export.export(model.train(), (x,)).module()
+    return prepare(exported, quantizer.ComposableQuantizer([one]) if composed else one)
+
+
 @pytest.mark.parametrize("flow", ["prepare_qat", "prepare_qat_pt2e"])
 @pytest.mark.parametrize("readers", READERS)
 @pytest.mark.parametrize("case", CASES[::2], ids=str)
@@ -172,20 +189,40 @@ def test_while_training(case, readers, flow):
     if flow == "prepare_qat":
         prepared = quantizer.prepare_qat(model, (x,))
     else:
-        config = quantizer.get_symmetric_quantization_config(is_per_channel=True, is_qat=True)
-        exported = torch.export.export(model.train(), (x,)).module()
-        prepared = quantizer.prepare_qat_pt2e(exported, quantizer.XNNPACKQuantizer().set_global(config))
-    optimizer = torch.optim.SGD(prepared.train().parameters(), 1e-3)
-    for _ in range(2):
-        optimizer.zero_grad()
-        result = prepared(x)
-        sum(y.square().mean() for y in (result if isinstance(result, tuple) else (result,))).backward()
-        optimizer.step()
+        prepared = with_modules(model, x, quantizer.prepare_qat_pt2e)
+    trained(prepared.train(), x)
     prepared.eval()
     with torch.no_grad():
         expected = prepared(x)
         program = quantizer.convert(prepared).module() if flow == "prepare_qat" else quantizer.convert_pt2e(prepared)
         assert decibels(program(x), expected) > 40
+
+
+@pytest.mark.parametrize("readers", READERS)
+@pytest.mark.parametrize("case", CASES[::2], ids=str)
+def test_training_with_the_functions_of_torchao(case, readers):
+    """Any of its functions between ours: statistics, the modes and the converted model are the same."""
+    from torchao.quantization.pt2e import allow_exported_model_train_eval, move_exported_model_to_eval
+    from torchao.quantization.pt2e import move_exported_model_to_train as move_to_train
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
+
+    results = []
+    for kind in range(4):
+        model, x = drawn(case, readers)
+        prepare = prepare_qat_pt2e if kind % 2 else quantizer.prepare_qat_pt2e
+        prepared = with_modules(model, x, prepare, composed=kind == 3)
+        if kind == 1:
+            allow_exported_model_train_eval(prepared)
+        if kind:
+            move_exported_model_to_eval(prepared), move_to_train(prepared)
+        trained(prepared, x)
+        prepared.eval() if kind < 2 else move_exported_model_to_eval(prepared)
+        with torch.no_grad():
+            expected = prepared(x)
+            converted = (quantizer.convert_pt2e if kind in (0, 3) else convert_pt2e)(prepared)
+            assert decibels(converted(x), expected) > 100
+        results.append(expected)
+    assert all(decibels(result, results[0]) > 100 for result in results)
 
 
 def test_calls_of_one_layer_before_one_norm_share_their_weight():
