@@ -121,7 +121,7 @@ lint: setup
 
 tidy: build
 	@$(SETUP) venv $(VENV) lint
-	@git ls-files 'src/cpp/*.cpp' 'backends/*.cpp' | xargs -P$(JOBS) -n8 $(BIN)/clang-tidy -p $(BUILD) --quiet $(ARGS)
+	@$(PY) $(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -p $(BUILD) -quiet -j$(JOBS) $(ARGS) '^$(CURDIR)/(src/cpp|backends)/'
 
 format: setup
 	@$(SETUP) venv $(VENV) lint

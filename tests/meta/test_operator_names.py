@@ -1,4 +1,4 @@
-"""Every operator that sources name by a string is in the operator table; compiler sources name none by a string."""
+"""Every operator that sources, pages and goldens name is in the operator table; compiler sources name none by a string."""
 
 import bisect
 import re
@@ -46,6 +46,19 @@ def test_every_quoted_operator_is_in_the_table():
     unknown = [
         f"{file}:{line}: {name}" for file, line, name in places if not begins_a_name(name) and name not in FOREIGN
     ]
+    assert not unknown, "\n".join(["not in src/cpp/ops/ops.yaml:", *unknown])
+
+
+def test_pages_benchmarks_and_goldens_name_operators_of_the_table():
+    globs = ("docs/*.md", "notebooks/*.md", "benchmarks/*.py", "tests/cpp/*.ir")
+    files = subprocess.run(["git", "ls-files", *globs], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = [
+        (file, name)
+        for file in files.split()
+        for name in re.findall(r"\baten::[a-z_]\w*(?:\.\w+)?", (ROOT / file).read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 500
+    unknown = sorted({f"{file}: {name}" for file, name in found if not begins_a_name(name) and name not in FOREIGN})
     assert not unknown, "\n".join(["not in src/cpp/ops/ops.yaml:", *unknown])
 
 
