@@ -115,6 +115,7 @@ def test_published_kernels_are_listed() -> None:
 
 F = '- schema: "aten::f(Tensor a) -> Tensor"'
 Q = '- schema: "et::q(Tensor a, float a_scale, Tensor b, float b_scale, float output_scale) -> Tensor"'
+W = '- schema: "et::q(Tensor a, float a_scale, Tensor weight_scales) -> Tensor"'
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,7 @@ Q = '- schema: "et::q(Tensor a, float a_scale, Tensor b, float b_scale, float ou
         (f"{F}\n  integers: h", "line 1: aten::f becomes h, which is not in the table"),
         (f'{F}\n  integers: "et::q"\n{Q}', "et::q takes 'b', which aten::f does not have"),
         (f'{F}\n  integers: "aten::f"', "aten::f becomes aten::f, which has no form of its own"),
+        (f'{F}\n  integers: "et::q"\n{W}', "et::q has weight_scales: aten::f must begin with input, weight and bias"),
     ],
 )
 def test_a_bad_table_is_refused(text: str, message: str, tmp_path: Path) -> None:

@@ -407,6 +407,10 @@ def _check_integers(op: Op, table: dict[str, Op]) -> None:
             )
         return
     own = {a.name for a in op.schema.arguments}
+    first = tuple(a.name for a in op.schema.arguments[:3])
+    if any(a.name == "weight_scales" for a in form.schema.arguments) and first != ("input", "weight", "bias"):
+        raise TableError(f"line {op.line}: {form.schema.name} has weight_scales: {op.schema.name} must begin with "
+                         "input, weight and bias")  # fmt: skip
     for a in form.schema.arguments:
         of = re.sub("_(scale|zero_point|scales)$", "", a.name)
         if not {a.name, of} & (own | {"output", "output_min", "output_max"}):
