@@ -24,14 +24,6 @@ bool mark_dims(int64_t rank, IntArrayRef dims, bool* reduced) {
 
 }  // namespace
 
-bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
-  const ScalarType dtype = self.to_tensor().scalar_type();
-  if (!is_up_to_float(dtype) || out.to_tensor().scalar_type() != dtype) {
-    return false;
-  }
-  return fits_reduction_layout(self, dims, keepdim, out);
-}
-
 bool fits_reduction_layout(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out) {
   const auto order = runtime::dim_order(self.to_tensor());
   const auto out_order = runtime::dim_order(out.to_tensor());

@@ -1,13 +1,13 @@
 /// Reductions over dimensions that lie side by side in memory, seen as [outer, length, inner], and their walk in
-/// floats.
+/// floats or doubles.
 ///
-/// For: reduce.cpp, reduce_doubles.cpp, reduce_integers.cpp, truth.cpp. inner == 1: rows are reduced to numbers;
-/// otherwise columns side by side are. 16-bit floats are converted a piece at a time, so the vector code is written for
-/// floats only. Not for: dimensions that are apart in memory; the portable kernels take those.
+/// For: reduction.h. inner == 1: rows are reduced to numbers; otherwise columns side by side are. 16-bit floats are
+/// converted a piece at a time, so the vector code is written for floats and doubles only. Not for: dimensions that are
+/// apart in memory; the portable kernels take those.
 ///
 ///     ReductionShape shape;
 ///     ET_RETURN_IF_ERROR(shape_reduction(context, "aten::amax", self, dims, keepdim, out, &shape));   // resizes out
-///     for_each_piece(self, r * shape.length, shape.length, [&](const float* x, size_t n) { … });      // row r
+///     for_each_piece<float>(self, r * shape.length, shape.length, [&](const float* x, size_t n) { … });      // row r
 #pragma once
 
 #include "kernels/optimized/vec/fitting.h"
@@ -19,11 +19,8 @@ struct ReductionShape {
   size_t outer = 1, length = 1, inner = 1;
 };
 
-/// True when self and out are of one floating type that is not double, the reduced dimensions are neighbours in memory
-/// and the others lie in the same order in `out`. `dims` empty means all.
-bool fits_reduction(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
-
-/// The part of fits_reduction that asks nothing of the element types.
+/// True when the reduced dimensions are neighbours in memory and the others lie in the same order in `out`. `dims`
+/// empty means all.
 bool fits_reduction_layout(const EValue& self, IntArrayRef dims, bool keepdim, const EValue& out);
 
 /// A reduction's dimensions, none for all of them.
@@ -60,18 +57,15 @@ Error shape_reduction(KernelContext& context, const char* op, const Tensor& self
 inline constexpr size_t kPieceColumns = 256;
 inline constexpr size_t kPieceRows = 16;
 
-/// Calls f(x, n) for elements [first, first + n) of a dense tensor as floats, in pieces that together are [first, first
-/// + count).
-template <typename F>
+/// Calls f(x, n) for elements [first, first + n) of a dense tensor as T (elements_of), in pieces that together are
+/// [first, first + count).
+template <typename T, typename F>
 void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
-  if (tensor.scalar_type() == ScalarType::Float) {
-    f(static_cast<const float*>(tensor.const_data_ptr()) + first, count);
-    return;
-  }
   constexpr size_t kPiece = 1024;
-  alignas(64) float line[kPiece];
-  for (size_t start = 0; start < count; start += kPiece) {
-    const size_t n = count - start < kPiece ? count - start : kPiece;
+  alignas(64) T line[kPiece];
+  const size_t piece = tensor.scalar_type() == dtype_of<T> ? count : kPiece;
+  for (size_t start = 0; start < count; start += piece) {
+    const size_t n = count - start < piece ? count - start : piece;
     f(elements_of(tensor, first + start, n, line), n);
   }
 }
@@ -79,20 +73,21 @@ void for_each_piece(const Tensor& tensor, size_t first, size_t count, F&& f) {
 /// Calls f(x, rows, stride) for blocks of rows of `columns` (at most kPieceColumns) columns from element `first` of a
 /// dense tensor on. Rows are `inner` elements apart and `length` in number: element (r, c) of a block is x[r * stride +
 /// c].
-template <typename F>
+template <typename T, typename F>
 void for_each_block(const Tensor& tensor, size_t first, size_t columns, size_t length, size_t inner, F&& f) {
-  if (tensor.scalar_type() == ScalarType::Float) {
-    f(static_cast<const float*>(tensor.const_data_ptr()) + first, length, inner);
+  if (tensor.scalar_type() == dtype_of<T>) {
+    f(static_cast<const T*>(tensor.const_data_ptr()) + first, length, inner);
     return;
   }
-  alignas(64) float block[kPieceRows * kPieceColumns];
-  for (size_t start = 0; start < length; start += kPieceRows) {
-    const size_t rows = length - start < kPieceRows ? length - start : kPieceRows;
-    for (size_t r = 0; r < rows; ++r) {
-      const size_t at = first + (start + r) * inner;
-      elements_of(tensor, at, columns, block + r * kPieceColumns);
+  if constexpr (std::is_same_v<T, float>) {  // doubles are never converted
+    alignas(64) float block[kPieceRows * kPieceColumns];
+    for (size_t start = 0; start < length; start += kPieceRows) {
+      const size_t rows = length - start < kPieceRows ? length - start : kPieceRows;
+      for (size_t r = 0; r < rows; ++r) {
+        elements_of(tensor, first + (start + r) * inner, columns, block + r * kPieceColumns);
+      }
+      f(static_cast<const float*>(block), rows, kPieceColumns);
     }
-    f(static_cast<const float*>(block), rows, kPieceColumns);
   }
 }
 

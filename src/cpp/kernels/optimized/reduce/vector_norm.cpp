@@ -1,17 +1,12 @@
-// linalg_vector_norm of order 2, of floats of 16 to 64 bits, over dimensions that lie side by side in memory: squares
-// are summed in double in one pass.
-//
-// The tensor is seen as [outer, length, inner] as in reduce.cpp.
+// Vector norms of order 2, of floats of 16 to 64 bits (reduction.h): squares are summed in double in one pass.
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/optimized/reduce/reduction_shape.h"
-#include "kernels/optimized/vec/table.h"
+#include "kernels/optimized/reduce/reduction.h"
 #include "kernels/optimized/vec/vectors-inl.h"
-#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
@@ -70,13 +65,37 @@ HWY_INLINE void add_squares(const T* x, double* sums, size_t rows, size_t column
   }
 }
 
-double RowSquaresFloat(const float* x, size_t n) { return squares_of_row(x, n); }
-double RowSquaresDouble(const double* x, size_t n) { return squares_of_row(x, n); }
-void ColumnSquaresFloat(const float* x, double* sums, size_t rows, size_t columns, size_t stride) {
-  add_squares(x, sums, rows, columns, stride);
+/// T: what the input is read as.
+template <typename T>
+void NormRows(const ReductionJob& job, size_t begin, size_t end) {
+  for (size_t r = begin; r < end; ++r) {
+    double sum = 0;
+    for_each_piece<T>(job.self, r * job.shape.length, job.shape.length,
+                      [&](const T* x, size_t n) HWY_ATTR { sum += squares_of_row(x, n); });
+    T norm = static_cast<T>(std::sqrt(sum));
+    T* const y = elements_for(job.out, r, &norm);
+    *y = norm;
+    write_elements(job.out, r, 1, y);
+  }
 }
-void ColumnSquaresDouble(const double* x, double* sums, size_t rows, size_t columns, size_t stride) {
-  add_squares(x, sums, rows, columns, stride);
+
+template <typename T>
+void NormColumns(const ReductionJob& job, size_t first, size_t to, size_t columns) {
+  double sums[kPieceColumns] = {};
+  for_each_block<T>(job.self, first, columns, job.shape.length, job.shape.inner,
+                    [&](const T* x, size_t rows, size_t stride)
+                        HWY_ATTR { add_squares(x, sums, rows, columns, stride); });
+  T values[kPieceColumns];
+  T* const y = elements_for(job.out, to, values);
+  for (size_t c = 0; c < columns; ++c) {
+    y[c] = static_cast<T>(std::sqrt(sums[c]));
+  }
+  write_elements(job.out, to, columns, y);
+}
+
+ReductionLoops LoopsOfNorms(bool doubles) {
+  return doubles ? ReductionLoops{&NormRows<double>, &NormColumns<double>}
+                 : ReductionLoops{&NormRows<float>, &NormColumns<float>};
 }
 
 }  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
@@ -85,116 +104,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::reduce {
 
-HWY_EXPORT(RowSquaresFloat);
-HWY_EXPORT(RowSquaresDouble);
-HWY_EXPORT(ColumnSquaresFloat);
-HWY_EXPORT(ColumnSquaresDouble);
+HWY_EXPORT(LoopsOfNorms);
 
-namespace {
-
-template <typename T>
-struct SquareLoops {
-  double (*row)(const T* x, size_t n);
-  void (*columns)(const T* x, double* sums, size_t rows, size_t columns, size_t stride);
-};
-template <typename T>
-SquareLoops<T> square_loops() {
-  if constexpr (std::is_same_v<T, float>) {
-    return {HWY_DYNAMIC_POINTER(RowSquaresFloat), HWY_DYNAMIC_POINTER(ColumnSquaresFloat)};
-  } else {
-    return {HWY_DYNAMIC_POINTER(RowSquaresDouble), HWY_DYNAMIC_POINTER(ColumnSquaresDouble)};
-  }
+ReductionLoops loops_of_norms(Reduction what, ScalarType from, ScalarType to) {
+  const bool doubles = from == ScalarType::Double;
+  const bool takes = what == Reduction::kNorm && from == to && (doubles || is_up_to_float(from));
+  return takes ? HWY_DYNAMIC_DISPATCH(LoopsOfNorms)(doubles) : ReductionLoops();
 }
-
-/// Walks over the input as for_each_piece and for_each_block do, in doubles as they are; and results of one or the
-/// other type.
-template <typename T>
-struct Numbers {
-  template <typename F>
-  static void for_each_run(const Tensor& x, size_t first, size_t count, F&& f) {
-    for_each_piece(x, first, count, f);
-  }
-  template <typename F>
-  static void for_each_rows(const Tensor& x, size_t first, size_t columns, const ReductionShape& shape, F&& f) {
-    for_each_block(x, first, columns, shape.length, shape.inner, f);
-  }
-  static void store(const Tensor& out, size_t at, double value) {
-    const auto rounded = static_cast<float>(value);
-    store_floats(out, at, &rounded, 1);
-  }
-};
-template <>
-struct Numbers<double> {
-  template <typename F>
-  static void for_each_run(const Tensor& x, size_t first, size_t count, F&& f) {
-    f(x.const_data_ptr<double>() + first, count);
-  }
-  template <typename F>
-  static void for_each_rows(const Tensor& x, size_t first, size_t, const ReductionShape& shape, F&& f) {
-    f(x.const_data_ptr<double>() + first, shape.length, shape.inner);
-  }
-  static void store(const Tensor& out, size_t at, double value) { out.mutable_data_ptr<double>()[at] = value; }
-};
-
-/// T: what the input is read as.
-template <typename T>
-void norms(KernelContext& context, const ReductionShape& shape, const Tensor& x, const Tensor& out) {
-  const SquareLoops<T> loops = square_loops<T>();
-  if (shape.inner == 1) {
-    threads::parallel_for(context.pool(), shape.outer, threads::grain_for(shape.length), [&](size_t begin, size_t end) {
-      for (size_t r = begin; r < end; ++r) {
-        double sum = 0;
-        Numbers<T>::for_each_run(x, r * shape.length, shape.length,
-                                 [&](const T* run, size_t n) { sum += loops.row(run, n); });
-        Numbers<T>::store(out, r, std::sqrt(sum));
-      }
-    });
-    return;
-  }
-  const size_t pieces = (shape.inner + kPieceColumns - 1) / kPieceColumns;
-  const size_t work = shape.length * std::min(shape.inner, kPieceColumns);
-  threads::parallel_for(context.pool(), shape.outer * pieces, threads::grain_for(work), [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      double sums[kPieceColumns] = {};
-      const size_t at = i % pieces * kPieceColumns;
-      const size_t columns = std::min(shape.inner - at, kPieceColumns);
-      Numbers<T>::for_each_rows(
-          x, i / pieces * shape.length * shape.inner + at, columns, shape,
-          [&](const T* rows, size_t count, size_t stride) { loops.columns(rows, sums, count, columns, stride); });
-      for (size_t c = 0; c < columns; ++c) {
-        Numbers<T>::store(out, i / pieces * shape.inner + at + c, std::sqrt(sums[c]));
-      }
-    }
-  });
-}
-
-Error linalg_vector_norm_out(KernelContext& context, const Tensor& self, const Scalar&, std::optional<IntArrayRef> dim,
-                             bool keepdim, std::optional<ScalarType>, Tensor& out) {
-  ReductionShape shape;
-  ET_RETURN_IF_ERROR(shape_reduction(context, "aten::linalg_vector_norm", self, dims_of(dim), keepdim, out, &shape));
-  if (self.scalar_type() == ScalarType::Double) {
-    norms<double>(context, shape, self, out);
-  } else {
-    norms<float>(context, shape, self, out);
-  }
-  return Error::Ok;
-}
-
-/// linalg_vector_norm(self, ord, dim, keepdim, dtype, out)
-bool fits_norm(Arguments args) {
-  const ScalarType dtype = args[0]->to_tensor().scalar_type();
-  return (is_up_to_float(dtype) || dtype == ScalarType::Double) && args[5]->to_tensor().scalar_type() == dtype &&
-         args[1]->number_as_double() == 2.0 &&
-         fits_reduction_layout(*args[0], dims_of(*args[2]), args[3]->number_as_bool(), *args[5]);
-}
-
-constexpr Kernel kKernels[] = {
-    make_fitting_kernel<&linalg_vector_norm_out, &fits_norm>("aten::linalg_vector_norm.out"),
-};
-
-}  // namespace
-
-ET_KERNEL_TABLE(vector_norm, kKernels)
 
 }  // namespace et::kernels::optimized::reduce
 #endif  // HWY_ONCE

@@ -102,11 +102,13 @@ HWY_INLINE T extreme_of(const T* x, size_t n) {
     return hn::IfThenElse(hn::Or(kLargest ? hn::Gt(v, m) : hn::Lt(v, m), hn::IsNaN(v)), v, m);
   };
   auto m0 = hn::Set(d, x[0]);
-  auto m1 = m0;
+  auto m1 = m0, m2 = m0, m3 = m0;
   size_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
     m0 = better(m0, hn::LoadU(d, x + i));
     m1 = better(m1, hn::LoadU(d, x + i + lanes));
+    m2 = better(m2, hn::LoadU(d, x + i + 2 * lanes));
+    m3 = better(m3, hn::LoadU(d, x + i + 3 * lanes));
   }
   for (; i + lanes <= n; i += lanes) {
     m0 = better(m0, hn::LoadU(d, x + i));
@@ -114,7 +116,7 @@ HWY_INLINE T extreme_of(const T* x, size_t n) {
   if (i < n) {
     m1 = better(m1, hn::IfThenElse(hn::FirstN(d, n - i), hn::LoadN(d, x + i, n - i), m1));
   }
-  m0 = better(m0, m1);
+  m0 = better(better(m0, m1), better(m2, m3));
   HWY_ALIGN T each[hn::MaxLanes(d)];
   hn::Store(m0, d, each);
   T best = each[0];
