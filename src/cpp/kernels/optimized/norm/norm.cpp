@@ -25,26 +25,27 @@ namespace et::kernels::optimized::norm::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
-void MeanAndRstd(const float* x, size_t n, float eps, float* mean, float* rstd) {
-  const hn::ScalableTag<float> d;
-  const float m = sum_of([](auto v) HWY_ATTR { return v; }, x, n) / static_cast<float>(n);
-  const auto vm = hn::Set(d, m);
-  const float squares = sum_of(
+template <class T>
+void MeanAndRstd(const T* x, size_t n, T eps, T* mean, T* rstd) {
+  const T m = sum_of([](auto v) HWY_ATTR { return v; }, x, n) / static_cast<T>(n);
+  const auto vm = hn::Set(hn::ScalableTag<T>(), m);
+  const T squares = sum_of(
       [vm](auto v) HWY_ATTR {
         const auto deviation = hn::Sub(v, vm);
         return hn::Mul(deviation, deviation);
       },
       x, n);
   *mean = m;
-  *rstd = 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
+  *rstd = T(1) / std::sqrt(squares / static_cast<T>(n) + eps);
 }
 
 /// y = (x - mean) * rstd * weight[i] + bias[i]; weight and bias may be nullptr.
-void NormalizeRow(const float* x, float* y, size_t n, float mean, float rstd, const float* weight, const float* bias) {
-  const hn::ScalableTag<float> d;
+template <class T>
+void NormalizeRow(const T* x, T* y, size_t n, T mean, T rstd, const T* weight, const T* bias) {
+  const hn::ScalableTag<T> d;
   const auto vm = hn::Set(d, mean);
   const auto vr = hn::Set(d, rstd);
-  over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+  over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
     auto v = hn::Mul(hn::Sub(load(d, whole, x + i, left), vm), vr);
     if (weight != nullptr) {
       v = hn::Mul(v, load(d, whole, weight + i, left));
@@ -57,12 +58,13 @@ void NormalizeRow(const float* x, float* y, size_t n, float mean, float rstd, co
 }
 
 /// y = x * scale + shift with one scale for the whole row.
-void ScaleRow(const float* x, float* y, size_t n, float scale, float shift) {
-  const hn::ScalableTag<float> d;
+template <class T>
+void ScaleRow(const T* x, T* y, size_t n, T scale, T shift) {
+  const hn::ScalableTag<T> d;
   const auto vs = hn::Set(d, scale);
   const auto vb = hn::Set(d, shift);
-  over_vectors(n, [&](auto whole, size_t i, size_t left)
-                      HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
+  over_vectors<T>(n, [&](auto whole, size_t i, size_t left)
+                         HWY_ATTR { store(d, whole, hn::MulAdd(load(d, whole, x + i, left), vs, vb), y + i, left); });
 }
 
 /// Of each column of [rows, columns]: its mean, and the sum of its squared deviations from it.
@@ -144,9 +146,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::norm {
 
-HWY_EXPORT(MeanAndRstd);
-HWY_EXPORT(NormalizeRow);
-HWY_EXPORT(ScaleRow);
 HWY_EXPORT(ColumnStatistics);
 HWY_EXPORT(JoinStatistics);
 HWY_EXPORT(ScaleColumns);
@@ -155,19 +154,52 @@ namespace {
 
 using portable::Sizes;
 
-Result<const float*> floats_or_null(KernelContext& context, const OptionalTensor& tensor) {
-  if (!tensor) {
-    return static_cast<const float*>(nullptr);
-  }
-  return floats_of(context, *tensor);
-}
-
 /// Errors: InvalidArgument unless an optional parameter has `count` elements.
 Error check_count(const char* op, const char* name, const OptionalTensor& tensor, int64_t count) {
   ET_CHECK_OR_RETURN(!tensor || tensor->numel() == count, InvalidArgument,
                      "%s: %s has %" PRId64 " elements, needs %" PRId64, op, name, tensor->numel(), count);
   return Error::Ok;
 }
+
+/// Normalizes the rows of `columns` elements, of which there are as many as out1 has elements.
+template <typename T>
+Error normalize_rows(KernelContext& context, const Tensor& input, int64_t columns, const OptionalTensor& weight,
+                     const OptionalTensor& bias, double eps, const Tensor& out0, const Tensor& out1,
+                     const Tensor& out2) {
+  HWY_EXPORT_T(Statistics, MeanAndRstd<T>);
+  HWY_EXPORT_T(Normalize, NormalizeRow<T>);
+  ET_TRY(const T* const x, numbers_of<T>(context, input));
+  ET_TRY(T* const y, numbers_for<T>(context, out0));
+  ET_TRY(T* const means, numbers_for<T>(context, out1));
+  ET_TRY(T* const rstds, numbers_for<T>(context, out2));
+  ET_TRY(const T* const w, numbers_of<T>(context, weight));
+  ET_TRY(const T* const b, numbers_of<T>(context, bias));
+  const auto n = static_cast<size_t>(columns);
+  const auto statistics_of = HWY_DYNAMIC_POINTER_T(Statistics);
+  const auto normalize = HWY_DYNAMIC_POINTER_T(Normalize);
+  threads::parallel_for(context.pool(), static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
+                        [&](size_t begin, size_t end) {
+                          for (size_t r = begin; r < end; ++r) {
+                            statistics_of(x + r * n, n, static_cast<T>(eps), means + r, rstds + r);
+                            normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
+                          }
+                        });
+  write_numbers(context, out0, y);
+  write_numbers(context, out1, means);
+  write_numbers(context, out2, rstds);
+  return Error::Ok;
+}
+
+/// The means of nothing.
+template <typename T>
+Error fill_with_nan(KernelContext& context, const Tensor& out) {
+  ET_TRY(T* const values, numbers_for<T>(context, out));
+  std::fill_n(values, out.numel(), static_cast<T>(NAN));
+  write_numbers(context, out, values);
+  return Error::Ok;
+}
+
+bool is_double(const Tensor& tensor) { return tensor.scalar_type() == ScalarType::Double; }
 
 Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArrayRef normalized_shape,
                             const OptionalTensor& weight, const OptionalTensor& bias, double eps, Tensor& out0,
@@ -192,42 +224,23 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, statistics));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, statistics));
   if (out1.numel() == 0 || columns == 0) {
-    for (const Tensor* out : {&out1, &out2}) {  // the mean of nothing
-      ET_TRY(float* const values, floats_for(context, *out));
-      std::fill_n(values, out->numel(), NAN);
-      write_floats(context, *out, values);
-    }
-    return Error::Ok;
+    const auto fill = is_double(input) ? &fill_with_nan<double> : &fill_with_nan<float>;
+    ET_RETURN_IF_ERROR(fill(context, out1));
+    return fill(context, out2);
   }
-  ET_TRY(const float* const x, floats_of(context, input));
-  ET_TRY(float* const y, floats_for(context, out0));
-  ET_TRY(float* const means, floats_for(context, out1));
-  ET_TRY(float* const rstds, floats_for(context, out2));
-  ET_TRY(const float* const w, floats_or_null(context, weight));
-  ET_TRY(const float* const b, floats_or_null(context, bias));
-  const auto n = static_cast<size_t>(columns);
-  const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
-  const auto normalize = HWY_DYNAMIC_POINTER(NormalizeRow);
-  threads::parallel_for(context.pool(), static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
-                        [&](size_t begin, size_t end) {
-                          for (size_t r = begin; r < end; ++r) {
-                            statistics_of(x + r * n, n, static_cast<float>(eps), means + r, rstds + r);
-                            normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
-                          }
-                        });
-  write_floats(context, out0, y);
-  write_floats(context, out1, means);
-  write_floats(context, out2, rstds);
-  return Error::Ok;
+  const auto normalize = is_double(input) ? &normalize_rows<double> : &normalize_rows<float>;
+  return normalize(context, input, columns, weight, bias, eps, out0, out1, out2);
 }
 
 /// What a channel is multiplied by, and what is added then.
+template <typename T>
 struct ScaleAndShift {
-  float scale, shift;
+  T scale, shift;
 };
-ScaleAndShift scale_and_shift(float mean, float rstd, const float* weight, const float* bias, size_t channel) {
-  const float scale = rstd * (weight == nullptr ? 1.0f : weight[channel]);
-  return {scale, (bias == nullptr ? 0.0f : bias[channel]) - mean * scale};
+template <typename T>
+ScaleAndShift<T> scale_and_shift(T mean, T rstd, const T* weight, const T* bias, size_t channel) {
+  const T scale = rstd * (weight == nullptr ? T(1) : weight[channel]);
+  return {scale, (bias == nullptr ? T(0) : bias[channel]) - mean * scale};
 }
 
 /// Group norm of images with channels innermost, x [batch, spatial, channels]. Statistics: [batch, group].
@@ -288,9 +301,9 @@ Error group_norm_channels_last(KernelContext& context, const ChannelsLastGroupNo
     join_channels(norm, image, joined, joined + channels);
     for (size_t c = 0; c < channels; ++c) {
       const size_t g = image * norm.groups + c / per_group;
-      const ScaleAndShift of_channel = scale_and_shift(norm.means[g], norm.rstds[g], norm.weight, norm.bias, c);
-      scales[c] = of_channel.scale;
-      scales[channels + c] = of_channel.shift;
+      const auto [scale, shift] = scale_and_shift(norm.means[g], norm.rstds[g], norm.weight, norm.bias, c);
+      scales[c] = scale;
+      scales[channels + c] = shift;
     }
     threads::parallel_for(context.pool(), norm.blocks(), grain, [&](size_t begin, size_t end) {
       for (size_t b = begin; b < end; ++b) {
@@ -299,6 +312,47 @@ Error group_norm_channels_last(KernelContext& context, const ChannelsLastGroupNo
       }
     });
   }
+  return Error::Ok;
+}
+
+/// Input [batch, groups, per_group, spatial], or of floats with channels innermost.
+template <typename T>
+Error normalize_groups(KernelContext& context, const Tensor& input, const OptionalTensor& weight,
+                       const OptionalTensor& bias, size_t batch, size_t groups, size_t per_group, size_t spatial,
+                       double eps, const Tensor& out0, const Tensor& out1, const Tensor& out2) {
+  HWY_EXPORT_T(Statistics, MeanAndRstd<T>);
+  HWY_EXPORT_T(Scale, ScaleRow<T>);
+  ET_TRY(const T* const x, numbers_of<T>(context, input));
+  ET_TRY(T* const y, numbers_for<T>(context, out0));
+  ET_TRY(T* const means, numbers_for<T>(context, out1));
+  ET_TRY(T* const rstds, numbers_for<T>(context, out2));
+  ET_TRY(const T* const w, numbers_of<T>(context, weight));
+  ET_TRY(const T* const b, numbers_of<T>(context, bias));
+  const auto e = static_cast<T>(eps);
+  const bool is_row_major = runtime::is_contiguous_dim_order(runtime::dim_order(input));
+  if constexpr (std::is_same_v<T, float>) {
+    if (!is_row_major) {
+      ET_RETURN_IF_ERROR(
+          group_norm_channels_last(context, {x, y, w, b, batch, spatial, groups * per_group, groups, e, means, rstds}));
+    }
+  }
+  if (is_row_major) {
+    const size_t n = per_group * spatial;
+    const auto statistics_of = HWY_DYNAMIC_POINTER_T(Statistics);
+    const auto scale_row = HWY_DYNAMIC_POINTER_T(Scale);
+    threads::parallel_for(context.pool(), batch * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
+      for (size_t g = begin; g < end; ++g) {
+        statistics_of(x + g * n, n, e, means + g, rstds + g);
+        for (size_t c = 0; c < per_group; ++c) {
+          const auto [scale, shift] = scale_and_shift(means[g], rstds[g], w, b, g % groups * per_group + c);
+          scale_row(x + g * n + c * spatial, y + g * n + c * spatial, spatial, scale, shift);
+        }
+      }
+    });
+  }
+  write_numbers(context, out0, y);
+  write_numbers(context, out1, means);
+  write_numbers(context, out2, rstds);
   return Error::Ok;
 }
 
@@ -319,50 +373,30 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   ET_RETURN_IF_ERROR(resize_tensor(context, out0, input.sizes()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out1, {batch, group}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out2, {batch, group}));
-  const auto per_group = static_cast<size_t>(channels / group);
-  const auto s = static_cast<size_t>(spatial);
-  const size_t n = per_group * s;
-  if (n == 0) {
+  if (elements == 0) {
     return Error::Ok;
   }
-  ET_TRY(const float* const x, floats_of(context, input));
-  ET_TRY(float* const y, floats_for(context, out0));
-  ET_TRY(float* const means, floats_for(context, out1));
-  ET_TRY(float* const rstds, floats_for(context, out2));
-  ET_TRY(const float* const w, floats_or_null(context, weight));
-  ET_TRY(const float* const b, floats_or_null(context, bias));
-  const auto groups = static_cast<size_t>(group);
-  if (!is_row_major) {
-    ET_RETURN_IF_ERROR(
-        group_norm_channels_last(context, {x, y, w, b, static_cast<size_t>(batch), s, static_cast<size_t>(channels),
-                                           groups, static_cast<float>(eps), means, rstds}));
-  } else {
-    const auto statistics_of = HWY_DYNAMIC_POINTER(MeanAndRstd);
-    const auto scale_row = HWY_DYNAMIC_POINTER(ScaleRow);
-    threads::parallel_for(
-        context.pool(), static_cast<size_t>(batch) * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
-          for (size_t g = begin; g < end; ++g) {
-            statistics_of(x + g * n, n, static_cast<float>(eps), means + g, rstds + g);
-            for (size_t c = 0; c < per_group; ++c) {
-              const auto [scale, shift] = scale_and_shift(means[g], rstds[g], w, b, g % groups * per_group + c);
-              scale_row(x + g * n + c * s, y + g * n + c * s, s, scale, shift);
-            }
-          }
-        });
-  }
-  write_floats(context, out0, y);
-  write_floats(context, out1, means);
-  write_floats(context, out2, rstds);
-  return Error::Ok;
+  const auto normalize = is_double(input) ? &normalize_groups<double> : &normalize_groups<float>;
+  return normalize(context, input, weight, bias, static_cast<size_t>(batch), static_cast<size_t>(group),
+                   static_cast<size_t>(channels / group), static_cast<size_t>(spatial), eps, out0, out1, out2);
 }
 
-bool is_up_to_float_or_none(const EValue& value) { return value.is_none() || is_up_to_float(value); }
+/// A tensor that is computed in double, or else in float.
+bool fits_numbers(const EValue& value, bool doubles) {
+  return value.is_tensor() && (doubles ? is_double(value.to_tensor()) : is_up_to_float(value));
+}
 
-/// The input and the three outputs, the first of which is args[first_out]: floats of up to 32 bits, the first two in
-/// one dim order.
-bool fits_outputs(Arguments args, size_t first_out) {
+/// The input, the three outputs from args[first_out] on, and the weight and bias: floats of up to 32 bits, or all
+/// doubles and row-major. Input and first output lie in one dim order.
+bool fits_norm(Arguments args, size_t first_out, size_t weight) {
+  const bool doubles = args[0]->is_tensor() && is_double(args[0]->to_tensor());
   for (const size_t i : {size_t{0}, first_out, first_out + 1, first_out + 2}) {
-    if (!is_up_to_float(*args[i])) {
+    if (!fits_numbers(*args[i], doubles) || (doubles && !is_row_major(*args[i]))) {
+      return false;
+    }
+  }
+  for (const size_t i : {weight, weight + 1}) {
+    if (!args[i]->is_none() && !fits_numbers(*args[i], doubles)) {
       return false;
     }
   }
@@ -370,14 +404,10 @@ bool fits_outputs(Arguments args, size_t first_out) {
 }
 
 // native_layer_norm(input, normalized_shape, weight, bias, eps, out0, out1, out2)
-bool fits_layer_norm(Arguments args) {
-  return fits_outputs(args, 5) && is_row_major(*args[0]) && is_up_to_float_or_none(*args[2]) &&
-         is_up_to_float_or_none(*args[3]);
-}
+bool fits_layer_norm(Arguments args) { return is_row_major(*args[0]) && fits_norm(args, 5, 2); }
 // native_group_norm(input, weight, bias, N, C, HxW, group, eps, out0, out1, out2)
 bool fits_group_norm(Arguments args) {
-  return fits_outputs(args, 8) && (is_row_major(*args[0]) || is_channels_last(*args[0])) &&
-         is_up_to_float_or_none(*args[1]) && is_up_to_float_or_none(*args[2]);
+  return (is_row_major(*args[0]) || is_channels_last(*args[0])) && fits_norm(args, 8, 1);
 }
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&native_group_norm_out, &fits_group_norm>("aten::native_group_norm.out"),

@@ -21,13 +21,13 @@ using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-HWY_INLINE T sum_squares(const T* x, size_t n) {
+T SumSquares(const T* x, size_t n) {
   return sum_of([](auto v) HWY_ATTR { return hn::Mul(v, v); }, x, n);
 }
 
 /// y = x * factor * weight[i]; weight may be nullptr.
 template <class T>
-HWY_INLINE void scale(const T* x, T* y, size_t n, T factor, const T* weight) {
+void Scale(const T* x, T* y, size_t n, T factor, const T* weight) {
   const hn::ScalableTag<T> d;
   const auto f = hn::Set(d, factor);
   over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
@@ -39,38 +39,21 @@ HWY_INLINE void scale(const T* x, T* y, size_t n, T factor, const T* weight) {
   });
 }
 
-float SquaresOfFloats(const float* x, size_t n) { return sum_squares(x, n); }
-double SquaresOfDoubles(const double* x, size_t n) { return sum_squares(x, n); }
-void ScaleFloats(const float* x, float* y, size_t n, float factor, const float* weight) {
-  scale(x, y, n, factor, weight);
-}
-void ScaleDoubles(const double* x, double* y, size_t n, double factor, const double* weight) {
-  scale(x, y, n, factor, weight);
-}
-
 }  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::norm {
-
-HWY_EXPORT(SquaresOfFloats);
-HWY_EXPORT(SquaresOfDoubles);
-HWY_EXPORT(ScaleFloats);
-HWY_EXPORT(ScaleDoubles);
-
 namespace {
 
-/// What is done with a row of T.
 template <typename T>
-struct Loops {
-  T (*squares)(const T*, size_t);
-  void (*scale)(const T*, T*, size_t, T, const T*);
-};
-
-template <typename T>
-void normalize_rows(KernelContext& context, const Tensor& input, const T* weight, T eps, const Tensor& out,
-                    const Loops<T>& loops) {
+Error normalize_rows(KernelContext& context, const Tensor& input, const OptionalTensor& weight, double eps,
+                     const Tensor& out) {
+  ET_TRY(const T* const w, numbers_of<T>(context, weight));
+  HWY_EXPORT_T(Squares, SumSquares<T>);
+  HWY_EXPORT_T(Scaled, Scale<T>);
+  const auto squares_of = HWY_DYNAMIC_POINTER_T(Squares);
+  const auto scale = HWY_DYNAMIC_POINTER_T(Scaled);
   constexpr size_t kPiece = 512;
   const auto columns = static_cast<size_t>(input.size(input.dim() - 1));
   const size_t rows = static_cast<size_t>(input.numel()) / columns;
@@ -81,17 +64,18 @@ void normalize_rows(KernelContext& context, const Tensor& input, const T* weight
       T squares = 0;
       for (size_t i = 0; i < columns; i += piece) {
         const size_t n = std::min(piece, columns - i);
-        squares += loops.squares(elements_of<T>(input, at + i, n, from), n);
+        squares += squares_of(elements_of<T>(input, at + i, n, from), n);
       }
-      const T factor = T(1) / std::sqrt(squares / static_cast<T>(columns) + eps);
+      const T factor = T(1) / std::sqrt(squares / static_cast<T>(columns) + static_cast<T>(eps));
       for (size_t i = 0; i < columns; i += piece) {
         const size_t n = std::min(piece, columns - i);
         T* const y = elements_for<T>(out, at + i, to);
-        loops.scale(elements_of<T>(input, at + i, n, from), y, n, factor, weight == nullptr ? nullptr : weight + i);
+        scale(elements_of<T>(input, at + i, n, from), y, n, factor, w == nullptr ? nullptr : w + i);
         write_elements<T>(out, at + i, n, y);
       }
     }
   });
+  return Error::Ok;
 }
 
 Error rms_norm_out(KernelContext& context, const Tensor& input, const OptionalTensor& weight, double eps, Tensor& out) {
@@ -102,19 +86,8 @@ Error rms_norm_out(KernelContext& context, const Tensor& input, const OptionalTe
   if (input.numel() == 0) {
     return Error::Ok;
   }
-  if (input.scalar_type() == ScalarType::Double) {
-    const auto* const w = weight ? weight->const_data_ptr<double>() : nullptr;
-    normalize_rows<double>(context, input, w, eps, out,
-                           {HWY_DYNAMIC_POINTER(SquaresOfDoubles), HWY_DYNAMIC_POINTER(ScaleDoubles)});
-    return Error::Ok;
-  }
-  const float* w = nullptr;
-  if (weight) {
-    ET_TRY(w, floats_of(context, *weight));
-  }
-  normalize_rows<float>(context, input, w, static_cast<float>(eps), out,
-                        {HWY_DYNAMIC_POINTER(SquaresOfFloats), HWY_DYNAMIC_POINTER(ScaleFloats)});
-  return Error::Ok;
+  const auto normalize = input.scalar_type() == ScalarType::Double ? &normalize_rows<double> : &normalize_rows<float>;
+  return normalize(context, input, weight, eps, out);
 }
 
 /// rms_norm(input, weight, eps, out): rows side by side; a weight that T holds.

@@ -45,7 +45,7 @@ HWY_INLINE T exp_and_sum(const T* x, T* y, size_t n, T m) {
 }
 
 template <class T>
-HWY_INLINE void softmax_row(const T* x, T* y, size_t n) {
+void SoftmaxRow(const T* x, T* y, size_t n) {
   const hn::ScalableTag<T> d;
   const auto scale = hn::Set(d, T(1) / exp_and_sum(x, y, n, max_of(x, n)));
   over_vectors<T>(n, [&](auto whole, size_t i, size_t left)
@@ -53,7 +53,7 @@ HWY_INLINE void softmax_row(const T* x, T* y, size_t n) {
 }
 
 template <class T>
-HWY_INLINE void log_softmax_row(const T* x, T* y, size_t n) {
+void LogSoftmaxRow(const T* x, T* y, size_t n) {
   const hn::ScalableTag<T> d;
   const T m = max_of(x, n);
   const auto vm = hn::Set(d, m);
@@ -65,7 +65,7 @@ HWY_INLINE void log_softmax_row(const T* x, T* y, size_t n) {
 
 /// Columns [n, count] with `stride` floats from one row to the next: softmax along n for each of `count` columns.
 template <class T>
-HWY_INLINE void softmax_columns(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) {
+void SoftmaxColumns(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) {
   const hn::ScalableTag<T> d;
   over_vectors<T>(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
     auto m = load(d, whole, x + c, left);
@@ -101,56 +101,31 @@ HWY_INLINE void softmax_columns(const T* x, T* y, size_t n, size_t count, size_t
   });
 }
 
-#define ET_SOFTMAX(NAME, T)                                                                      \
-  void SoftmaxRow##NAME(const T* x, T* y, size_t n) { softmax_row(x, y, n); }                    \
-  void LogSoftmaxRow##NAME(const T* x, T* y, size_t n) { log_softmax_row(x, y, n); }             \
-  void SoftmaxColumns##NAME(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) { \
-    softmax_columns(x, y, n, count, stride, log);                                                \
-  }
-ET_SOFTMAX(Float, float)
-ET_SOFTMAX(Double, double)
-#undef ET_SOFTMAX
-
 }  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::norm {
 
-/// The compiled functions for elements of type T.
-template <typename T>
-struct SoftmaxFunctions {
-  void (*row)(const T* x, T* y, size_t n);
-  void (*log_row)(const T* x, T* y, size_t n);
-  void (*columns)(const T* x, T* y, size_t n, size_t count, size_t stride, bool log);
-};
-template <typename T>
-SoftmaxFunctions<T> softmax_functions();
-#define ET_SOFTMAX(NAME, T)                                                                  \
-  HWY_EXPORT(SoftmaxRow##NAME);                                                              \
-  HWY_EXPORT(LogSoftmaxRow##NAME);                                                           \
-  HWY_EXPORT(SoftmaxColumns##NAME);                                                          \
-  template <>                                                                                \
-  SoftmaxFunctions<T> softmax_functions<T>() {                                               \
-    return {HWY_DYNAMIC_POINTER(SoftmaxRow##NAME), HWY_DYNAMIC_POINTER(LogSoftmaxRow##NAME), \
-            HWY_DYNAMIC_POINTER(SoftmaxColumns##NAME)};                                      \
-  }
-ET_SOFTMAX(Float, float)
-ET_SOFTMAX(Double, double)
-#undef ET_SOFTMAX
-
 namespace {
 
-/// From x to y, tensors of the shape and order of `self` with elements of type T.
+/// Tensors of one shape and order, computed in T.
 template <typename T>
-void softmax_elements(KernelContext& context, const Tensor& self, int64_t dim, bool log, const T* x, T* y) {
-  const SoftmaxFunctions<T> functions = softmax_functions<T>();
-  const auto row = log ? functions.log_row : functions.row;
+Error softmax_lines(KernelContext& context, const Tensor& self, int64_t dim, bool log, const Tensor& out) {
+  HWY_EXPORT_T(Row, SoftmaxRow<T>);
+  HWY_EXPORT_T(LogRow, LogSoftmaxRow<T>);
+  HWY_EXPORT_T(Columns, SoftmaxColumns<T>);
+  ET_TRY(const T* const x, numbers_of<T>(context, self));
+  ET_TRY(T* const y, numbers_for<T>(context, out));
+  const auto row = log ? HWY_DYNAMIC_POINTER_T(LogRow) : HWY_DYNAMIC_POINTER_T(Row);
+  const auto of_columns = HWY_DYNAMIC_POINTER_T(Columns);
   for_each_line(
       context, self, dim, 8, [&](size_t first, size_t n) { row(x + first, y + first, n); },
       [&](size_t first, size_t columns, size_t n, size_t stride) {
-        functions.columns(x + first, y + first, n, columns, stride, log);
+        of_columns(x + first, y + first, n, columns, stride, log);
       });
+  write_numbers(context, out, y);
+  return Error::Ok;
 }
 
 Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_t dim, const Tensor& out, bool log) {
@@ -159,15 +134,8 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  if (self.scalar_type() == ScalarType::Double) {
-    softmax_elements(context, self, dim, log, self.const_data_ptr<double>(), out.mutable_data_ptr<double>());
-    return Error::Ok;
-  }
-  ET_TRY(const float* const x, floats_of(context, self));
-  ET_TRY(float* const y, floats_for(context, out));
-  softmax_elements(context, self, dim, log, x, y);
-  write_floats(context, out, y);
-  return Error::Ok;
+  return (self.scalar_type() == ScalarType::Double ? softmax_lines<double> : softmax_lines<float>)(context, self, dim,
+                                                                                                   log, out);
 }
 
 /// fn(self, dim, half_to_float, out): floats of up to 32 bits, or doubles, in one dim order.

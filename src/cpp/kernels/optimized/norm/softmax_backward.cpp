@@ -37,7 +37,7 @@ HWY_INLINE V exp_of(D d, V x) {
 
 /// Sum of grad, times output where that is not nullptr.
 template <class T>
-HWY_INLINE T row_sum(const T* grad, const T* output, size_t n) {
+T RowSum(const T* grad, const T* output, size_t n) {
   if (output == nullptr) {
     return sum_of([](auto v) HWY_ATTR { return v; }, grad, n);
   }
@@ -69,7 +69,7 @@ HWY_INLINE hn::Vec<hn::ScalableTag<double>> wide(const double* p, size_t left) {
 
 /// sums[i] += grad[i], times output[i] where that is not nullptr.
 template <class T>
-HWY_INLINE void add_columns(const T* grad, const T* output, double* sums, size_t n) {
+void AddColumns(const T* grad, const T* output, double* sums, size_t n) {
   const hn::ScalableTag<double> d;
   over_vectors<double>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
     auto v = wide(grad + i, left);
@@ -80,7 +80,7 @@ HWY_INLINE void add_columns(const T* grad, const T* output, double* sums, size_t
 
 /// out = what is passed back, with a sum of its own for each element where `each` is true.
 template <class T>
-HWY_INLINE void apply(const T* grad, const T* output, T* out, size_t n, const T* sums, bool each, bool log) {
+void PassBack(const T* grad, const T* output, T* out, size_t n, const T* sums, bool each, bool log) {
   const hn::ScalableTag<T> d;
   const auto one_sum = hn::Set(d, *sums);
   over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
@@ -91,23 +91,12 @@ HWY_INLINE void apply(const T* grad, const T* output, T* out, size_t n, const T*
   });
 }
 
-#define ET_BACKWARD(NAME, T)                                                                               \
-  T RowSum##NAME(const T* grad, const T* output, size_t n) { return row_sum(grad, output, n); }            \
-  void AddColumns##NAME(const T* grad, const T* output, double* sums, size_t n) {                          \
-    add_columns(grad, output, sums, n);                                                                    \
-  }                                                                                                        \
-  void Apply##NAME(const T* grad, const T* output, T* out, size_t n, const T* sums, bool each, bool log) { \
-    apply(grad, output, out, n, sums, each, log);                                                          \
-  }
-ET_BACKWARD(Float, float)
-ET_BACKWARD(Double, double)
-#undef ET_BACKWARD
-
 }  // namespace et::kernels::optimized::norm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::norm {
+namespace {
 
 /// The compiled functions for elements of type T.
 template <typename T>
@@ -117,21 +106,12 @@ struct BackwardFunctions {
   void (*apply)(const T* grad, const T* output, T* out, size_t n, const T* sums, bool each, bool log);
 };
 template <typename T>
-BackwardFunctions<T> backward_functions();
-#define ET_BACKWARD(NAME, T)                                                          \
-  HWY_EXPORT(RowSum##NAME);                                                           \
-  HWY_EXPORT(AddColumns##NAME);                                                       \
-  HWY_EXPORT(Apply##NAME);                                                            \
-  template <>                                                                         \
-  BackwardFunctions<T> backward_functions<T>() {                                      \
-    return {HWY_DYNAMIC_POINTER(RowSum##NAME), HWY_DYNAMIC_POINTER(AddColumns##NAME), \
-            HWY_DYNAMIC_POINTER(Apply##NAME)};                                        \
-  }
-ET_BACKWARD(Float, float)
-ET_BACKWARD(Double, double)
-#undef ET_BACKWARD
-
-namespace {
+BackwardFunctions<T> backward_functions() {
+  HWY_EXPORT_T(Sum, RowSum<T>);
+  HWY_EXPORT_T(Columns, AddColumns<T>);
+  HWY_EXPORT_T(Back, PassBack<T>);
+  return {HWY_DYNAMIC_POINTER_T(Sum), HWY_DYNAMIC_POINTER_T(Columns), HWY_DYNAMIC_POINTER_T(Back)};
+}
 
 constexpr size_t kChunk = 512;  // elements of a row at a time
 

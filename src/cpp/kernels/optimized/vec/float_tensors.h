@@ -9,6 +9,8 @@
 ///     write_floats(context, out, y);
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/optimized/vec/fitting.h"
 
 namespace et::kernels::optimized {
@@ -19,5 +21,35 @@ Result<const float*> floats_of(KernelContext& context, const Tensor& tensor);
 Result<float*> floats_for(KernelContext& context, const Tensor& out);
 /// Writes what floats_for gave room for; nothing to do for an output of floats.
 void write_floats(KernelContext& context, const Tensor& out, const float* values);
+
+// The same of what a kernel computes in, float or double. Tensors of doubles are never converted.
+
+template <typename T>
+Result<const T*> numbers_of(KernelContext& context, const Tensor& tensor) {
+  if constexpr (std::is_same_v<T, double>) {
+    return tensor.const_data_ptr<double>();
+  } else {
+    return floats_of(context, tensor);
+  }
+}
+/// nullptr where there is none.
+template <typename T>
+Result<const T*> numbers_of(KernelContext& context, const OptionalTensor& tensor) {
+  return tensor ? numbers_of<T>(context, *tensor) : Result<const T*>(nullptr);
+}
+template <typename T>
+Result<T*> numbers_for(KernelContext& context, const Tensor& out) {
+  if constexpr (std::is_same_v<T, double>) {
+    return out.mutable_data_ptr<double>();
+  } else {
+    return floats_for(context, out);
+  }
+}
+template <typename T>
+void write_numbers(KernelContext& context, const Tensor& out, const T* values) {
+  if constexpr (std::is_same_v<T, float>) {
+    write_floats(context, out, values);
+  }
+}
 
 }  // namespace et::kernels::optimized
