@@ -25,7 +25,7 @@ namespace et::kernels::optimized::norm::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_of(D d, V x) {
+HWY_INLINE V checked_exp(D d, V x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
     return checked(
         d, x, -700.0, 700.0, [d](auto v) HWY_ATTR { return hn::Exp(d, v); },
@@ -87,7 +87,7 @@ void PassBack(const T* grad, const T* output, T* out, size_t n, const T* sums, b
     const auto sum = each ? load(d, whole, sums + i, left) : one_sum;
     const auto g = load(d, whole, grad + i, left);
     const auto y = load(d, whole, output + i, left);
-    store(d, whole, log ? hn::Sub(g, hn::Mul(exp_of(d, y), sum)) : hn::Mul(hn::Sub(g, sum), y), out + i, left);
+    store(d, whole, log ? hn::Sub(g, hn::Mul(checked_exp(d, y), sum)) : hn::Mul(hn::Sub(g, sum), y), out + i, left);
   });
 }
 

@@ -14,25 +14,25 @@ using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // Sums and products are taken unsigned, so that they wrap.
 template <typename T>
-struct Sum {
+struct WrappingSum {
   using Total = uint64_t;
   static constexpr Total kFirst = 0;
   static Total combine(Total a, Total b) { return a + b; }
 };
 template <typename T>
-struct Prod {
+struct WrappingProd {
   using Total = uint64_t;
   static constexpr Total kFirst = 1;
   static Total combine(Total a, Total b) { return a * b; }
 };
 template <typename T>
-struct Max {
+struct Largest {
   using Total = T;
   static constexpr Total kFirst = std::numeric_limits<T>::lowest();
   static Total combine(Total a, Total b) { return a > b ? a : b; }
 };
 template <typename T>
-struct Min {
+struct Least {
   using Total = T;
   static constexpr Total kFirst = std::numeric_limits<T>::max();
   static Total combine(Total a, Total b) { return a < b ? a : b; }
@@ -80,10 +80,10 @@ ReductionLoops loops_of(ScalarType dtype) {
 
 ReductionLoops LoopsOfIntegers(Reduction what, ScalarType dtype) {
   switch (what) {
-    case Reduction::kSum: return loops_of<Sum>(dtype);
-    case Reduction::kProd: return loops_of<Prod>(dtype);
-    case Reduction::kMax: return loops_of<Max>(dtype);
-    case Reduction::kMin: return loops_of<Min>(dtype);
+    case Reduction::kSum: return loops_of<WrappingSum>(dtype);
+    case Reduction::kProd: return loops_of<WrappingProd>(dtype);
+    case Reduction::kMax: return loops_of<Largest>(dtype);
+    case Reduction::kMin: return loops_of<Least>(dtype);
     default: return {};
   }
 }
