@@ -80,7 +80,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "foundation": (
         "_arguments", "_lazy", "_logging", "_shown", "element_types", "operator_facts", "pytree", "sdk", "text_table"
     ),
-    "runtime": ("method_metadata", "runtime", "module"),
+    "runtime": ("_core_shown", "method_metadata", "runtime", "module"),
     "cli": ("cli", "__main__", "programs"),
 }  # fmt: skip
 

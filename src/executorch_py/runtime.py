@@ -27,7 +27,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Protocol
 
-from executorch_py import _arguments, _core, _logging
+from executorch_py import _arguments, _core, _core_shown, _logging
 from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.method_metadata import ROW_TITLES, MethodMetadata, ScalarType, TensorInfo
@@ -434,3 +434,14 @@ def load_kernel_library(path: PathLike) -> str:
 def set_log_level(level: int) -> None:
     """Sets which messages of the C++ core reach ``logging`` (logger ``executorch_py``); at the start, warnings do."""
     _logging.set_level(_arguments.integer("the log level", level, 0, 100))
+
+
+_core_shown.install(
+    {
+        _core.Method: Method,
+        _core.MethodMeta: MethodMetadata,
+        _core.Program: Program,
+        _core.Session: Session,
+        _core.TensorInfo: TensorInfo,
+    }
+)

@@ -89,10 +89,28 @@ def test_fusion():
     assert found.cause == "fusion" and "linear + relu" in found.what and found.where == LINE
 
 
-def test_a_layer_inside_a_delegate(monkeypatch):
+def test_a_layer_inside_a_delegate():
+    """XNNPACK tells the values inside; its linear layer has the relu in it."""
     model, inputs = Activated().eval(), (torch.randn(3, 16),)
     old = weight_bytes(model)
     program = changed(lowered(model, inputs, [XnnpackPartitioner(largest=True)]), old, old[::-1])
+    found = first_divergence(program, model, inputs)
+    assert (found.cause, found.node) == ("delegate", "relu") and "XnnpackBackend" in found.what
+    assert found.where == LINE
+
+
+def test_a_delegate_that_tells_nothing_inside(monkeypatch):
+    """Its part is compiled anew with the values as outputs."""
+    model, inputs = Activated().eval(), (torch.randn(3, 16),)
+    old = weight_bytes(model)
+    program = changed(lowered(model, inputs, [XnnpackPartitioner(largest=True)]), old, old[::-1])
+    real_pairs = divergence.pairs_of
+    monkeypatch.setattr(
+        divergence,
+        "pairs_of",
+        lambda edge, values, events: real_pairs(edge, values, [one for one in events if not one.is_delegated_op]),
+    )
+    monkeypatch.setattr(divergence, "_tells_inside", lambda event: False)
     found = first_divergence(program, model, inputs)
     assert found.cause == "fusion" and "XnnpackBackend is right" in found.note  # compiled anew it is right
     real = divergence.compile_methods

@@ -8,6 +8,7 @@ import torch
 
 import executorch_py as et
 from executorch_py.devtools import Inspector, Machine, TimeScale
+from executorch_py.devtools.inspector.profile import CacheLevel
 from executorch_py.errors import InvalidStateError
 from tests.devtools.dumps import executions
 from tests.devtools.models import two_blocks
@@ -54,6 +55,27 @@ def test_roofline(inspector):
     few_macs = inspector.roofline(Machine(1e9, 1e15)).rows[0]
     assert few_macs.bound == "compute" and few_macs.share == pytest.approx(1024 / few_macs.event.perf_data.min)
     assert "GMAC/s" in repr(slow_memory) and len(slow_memory.rows) == 8
+
+
+def test_roofline_of_caches(inspector):
+    """1600 bytes of the first linear layer: 1344 of weights and input come from before, 256 are its result."""
+    machine = Machine(1e15, 1e9, (CacheLevel("L2", 1 << 10, 4e9), CacheLevel("L3", 1 << 20, 2e9)))
+    rows = {(row.event.name, row.event.perf_data.min): row for row in inspector.roofline(machine).rows}
+    linear = rows["native_call_linear.out", 100]
+    assert (linear.nbytes, linear.bound) == (1600, "L3")  # more than the L2 has, as are the weights of the whole run
+    assert linear.share == pytest.approx(1600 / 2 / 100)
+    sine = rows["native_call_sin.out", 20]
+    assert (sine.nbytes, sine.bound) == (512, "L2") and sine.share == pytest.approx(512 / 4 / 20)
+    tiny = Machine(1e15, 1e9, (CacheLevel("L2", 600, 4e9),))  # holds no layer, and no run
+    rows = {(row.event.name, row.event.perf_data.min): row for row in inspector.roofline(tiny).rows}
+    assert rows["native_call_linear.out", 100].bound == "memory" and rows["native_call_sin.out", 20].bound == "L2"
+    assert "L3 of 1.0 MiB 2 GB/s" in repr(inspector.roofline(machine))
+
+
+def test_measured_caches_are_faster_than_memory():
+    machine = Machine.measured(1)
+    assert all(one.bytes_per_second > machine.bytes_per_second and one.nbytes > 0 for one in machine.caches)
+    assert [one.nbytes for one in machine.caches] == sorted(one.nbytes for one in machine.caches)
 
 
 def test_machine_is_measured_once():

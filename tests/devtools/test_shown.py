@@ -8,6 +8,7 @@ import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
+from executorch_py import _core
 from executorch_py._shown import Card, nbytes_text
 from executorch_py.devtools import BundledProgram, Inspector, MethodTestCase, MethodTestSuite
 from tests.devtools.dumps import executions
@@ -109,3 +110,49 @@ def test_html_escapes_names():
 def test_sizes():
     sizes = {0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB", 3 << 20: "3.0 MiB", 5 << 30: "5.0 GiB"}
     assert {size: nbytes_text(size) for size in sizes} == sizes
+
+
+def test_objects_of_the_extension_module():
+    """Those that nothing wraps, too: each says what it is and what it holds."""
+    model, inputs = two_blocks()
+    manager = et.to_edge_transform_and_lower(torch.export.export(model, inputs)).to_executorch()
+    program = et.Runtime.get().load_program(manager.buffer)
+    method = program.load_method("forward")
+    texts = {
+        "Program(forward)": program._core,
+        "Method('forward')": method._core,
+        "MethodMetadata('forward'": method.metadata._core,
+        "TensorInfo('x', Float[4, 16])": method.metadata.input_tensor_meta(0)._core,
+        "Session": method._core.session,
+        "_core.CompiledProgram": manager._compiled,
+        "_core.ProgramBuilder": _core.parse_program("method @f(%x: f32[4]) stage(lowered) {\n  return %x\n}"),
+    }
+    for begins, one in texts.items():
+        assert repr(one).startswith(begins) and "object at 0x" not in repr(one)
+        page = Balanced()
+        page.feed(one._repr_html_())
+        assert page.open == []
+    assert re.search(r"nbytes +\d+", repr(manager._compiled))
+    kinds = [kind for kind in vars(_core).values() if isinstance(kind, type) and kind.__module__ == _core.__name__]
+    assert len(kinds) > 10 and all(kind.__repr__ is not object.__repr__ for kind in kinds)
+
+
+def test_a_context_of_a_call_that_is_over():
+    kept = []
+
+    class Keeps:
+        def init(self, context, processed, specs):
+            kept.append(context)
+            assert "method_name" in repr(context) and "forward" in repr(context)
+
+        def execute(self, context, handle, args):
+            args[-1][...] = args[0]
+
+    et.Runtime.get().register_backend("KeepsItsContext", Keeps())
+    text = (
+        'delegate "KeepsItsContext" = "x"\nmethod @forward(%x: f32[2]) stage(lowered) {\n'
+        "  %y = delegate @0(%x) : f32[2]\n  return %y\n}"
+    )
+    data = _core.finish(_core.parse_program(text), {}).to_bytes()
+    et.Runtime.get().load_program(data).load_method("forward")
+    assert "_core.BackendInitContext" in repr(kept[0])

@@ -100,6 +100,9 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   ET_RETURN_IF_ERROR(infer_shapes(model_, shapes, &context.failed_step));
   wakes_threads_ = is_worth_waking();
   is_profiled_ = context.tracer != nullptr;
+  if (is_profiled_ && context.tracer->wants_values()) {
+    taps_.mark(model_);
+  }
   shared_ = context.shared;
   identify_filters();
   find_homes();
@@ -328,6 +331,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
   for (const uint32_t id : model_.outputs) {
     instance.set.push_back({id, nullptr});
   }
+  taps_.add_to(instance.set);
   return is_profiled_ ? instance.operators.find(instance.runtime, model_) : Error::Ok;
 }
 
@@ -427,9 +431,9 @@ Error Delegate::make_room(KernelContext& context, Span<EValue* const> args, int3
   return Error::Ok;
 }
 
-Error Delegate::prepare(Instance& instance, Span<EValue* const> args) const {
-  bool moved = false;
-  const std::vector<Shape>& sizes = is_empty_ ? room_ : shapes_;
+Error Delegate::prepare(Instance& instance, Span<EValue* const> args) {
+  const std::vector<Shape>& sizes = computed_shapes();
+  ET_TRY(bool moved, taps_.place({sizes.data(), sizes.size()}, instance.set));
   for (size_t i = 0; i < args.size(); ++i) {
     void* const spare = is_empty_ ? spare_[i] : nullptr;
     void* const data = spare != nullptr ? spare : args[i]->to_tensor().mutable_data_ptr();
@@ -478,7 +482,14 @@ Error Delegate::execute(runtime::BackendExecutionContext& context, Span<EValue* 
   ET_RETURN_IF_ERROR(prepare(instance, args));
   const uint64_t start_ns = is_profiled_ && context.tracer != nullptr ? runtime::platform_now_ns() : 0;
   ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
-  return start_ns == 0 ? Error::Ok : instance.operators.report(instance.runtime, *context.tracer, start_ns);
+  if (start_ns == 0) {
+    return Error::Ok;
+  }
+  ET_RETURN_IF_ERROR(instance.operators.report(instance.runtime, *context.tracer, start_ns));
+  if (!is_empty_) {
+    taps_.report({shapes_.data(), shapes_.size()}, *context.tracer);
+  }
+  return Error::Ok;
 }
 
 }  // namespace et::backends::xnnpack

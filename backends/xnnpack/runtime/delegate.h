@@ -13,6 +13,7 @@
 #include "backends/xnnpack/runtime/profile.h"
 #include "backends/xnnpack/runtime/shapes.h"
 #include "backends/xnnpack/runtime/subgraph.h"
+#include "backends/xnnpack/runtime/tapped_values.h"
 #include "runtime/backend.h"
 
 namespace et::backends::xnnpack {
@@ -26,7 +27,8 @@ class Delegate {
   /// Reads the payload, checks it against the arguments of its first call, builds the graph and packs weights.
   Error init(runtime::BackendInitContext& context, const runtime::FreeableBuffer& payload);
   /// args: inputs, then outputs. Errors: InvalidArgument when sizes do not fit; MemoryAllocationFailed.
-  /// With a tracer, of a delegate that was made with one, the library's operators are reported to it.
+  /// With a tracer, of a delegate that was made with one, the library's operators are reported to it, and the values
+  /// inside where it wanted values at that time.
   Error execute(runtime::BackendExecutionContext& context, Span<EValue* const> args);
 
  private:
@@ -41,7 +43,7 @@ class Delegate {
     xnn_runtime_t runtime = nullptr;
     pthreadpool* pool = nullptr;
     uint64_t shaped_for = 0;              ///< Delegate::shapes_version_
-    std::vector<xnn_external_value> set;  ///< [inputs, outputs]
+    std::vector<xnn_external_value> set;  ///< [inputs, outputs, tapped values]
     ProfiledOperators operators;          ///< where there is a tracer
   };
   /// What packed weights are named by: see PackedWeightsScope.
@@ -71,7 +73,9 @@ class Delegate {
   Error update_shapes(Span<EValue* const> args, int32_t* failed);
   Error resize_outputs(KernelContext& context, Span<EValue* const> outputs) const;
   Error make_room(KernelContext& context, Span<EValue* const> args, int32_t* failed);
-  Error prepare(Instance& instance, Span<EValue* const> args) const;
+  Error prepare(Instance& instance, Span<EValue* const> args);
+  /// Sizes that the library computes with in this call.
+  const std::vector<Shape>& computed_shapes() const { return is_empty_ ? room_ : shapes_; }
 
   Model model_;
   SharedCache* shared_ = nullptr;  // nullptr: weights belong to the operators, as when one has no name
@@ -87,6 +91,7 @@ class Delegate {
   std::vector<void*> spare_;  // [inputs, outputs], memory for those without elements, of such a call
   bool wakes_threads_ = false;
   bool is_profiled_ = false;
+  TappedValues taps_;  // none unless a tracer wants values
   Instance threaded_;
   Instance alone_;
 };

@@ -56,6 +56,7 @@ Error fuse_nodes(Model& model) {
     const bool alone = before != kNoNode && readers[input] == 1 && !model.values[input].is_output;
     if (alone && (is_copy || (is_clamp && has_clamp(kept[before])))) {
       Node& made = kept[before];
+      made.result_handle = node.debug_handle;
       if (is_clamp) {
         ET_RETURN_IF_ERROR(merge_bounds(model, made, node));
       }

@@ -366,7 +366,7 @@ class ModelReader {
     node.table = source.node();
     ET_CHECK_OR_RETURN(node.type != nullptr && node.table != nullptr, NotSupported,
                        "xnnpack payload: node %u is of type %d, which this runtime has not", index, source.node_type());
-    node.debug_handle = source.debug_handle();
+    node.debug_handle = node.result_handle = source.debug_handle();
     const payload::OutputMinMax* const clamp = source.output_min_max();
     node.output_min = clamp == nullptr ? -std::numeric_limits<float>::infinity() : clamp->output_min();
     node.output_max = clamp == nullptr ? std::numeric_limits<float>::infinity() : clamp->output_max();

@@ -66,6 +66,7 @@ struct Value {
   bool is_shared = false;      ///< `data` and scales stay at their addresses as long as the program
   bool is_input = false;       ///< of the delegate
   bool is_output = false;
+  bool is_tapped = false;      ///< computed inside, and told to a tracer (tapped_values.h)
   bool is_packed_only = true;  ///< as a constant it is used by nodes that make their own copy
 };
 
@@ -113,6 +114,7 @@ struct Node {
   uint32_t flags = 0;
   float output_min = 0, output_max = 0;
   uint32_t debug_handle = 0;
+  uint32_t result_handle = 0;  ///< of the node whose results these are: a clamp or copy that was fused into this one
 
   template <typename Table>
   const Table& as() const {

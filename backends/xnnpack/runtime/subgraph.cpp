@@ -18,8 +18,8 @@ Sizes to_sizes(const flatbuffers::Vector<uint32_t>& list) {
 
 xnn_status define_value(xnn_subgraph_t subgraph, const Value& value, const void* data, const Shape& shape,
                         uint32_t id) {
-  const uint32_t flags =
-      (value.is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : 0u) | (value.is_output ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0u);
+  const uint32_t flags = (value.is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : 0u) |
+                         (value.is_output || value.is_tapped ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0u);
   const Quantization& q = value.quantization;
   uint32_t given = id;
   switch (value.datatype) {

@@ -14,7 +14,7 @@ Example:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,10 @@ __all__ = ["Divergence", "first_divergence"]
 _KERNEL = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 #: A quantized layer is told when its signal-to-noise ratio in the network is below this.
 QUANTIZED_DB = 15.0
+#: A scale fits badly when nearly all values are within so many of its steps.
+_FEW_STEPS = 4
+#: The ratio, in dB, that roundings to the next integer leave in a quantized network.
+_STEPS_DB = 30.0
 _FUSING = ("fuse-", "fold-", "recognise-", "propagate-dequantize", "quantize-borders")
 
 
@@ -123,7 +127,7 @@ def first_divergence(
     eager = _eager_values(model, tuple(inputs), search.edge)
     for node in search.edge.graph.nodes:
         pair = search.pairs.get(node)
-        if pair is not None and (found := search.outside(pair.actual, pair.expected)) is not None:
+        if pair is not None and (found := search.outside(node, pair.actual, pair.expected)) is not None:
             return search.explained(pair, found)
         if node in eager and (left := _left_eager(search, node, eager[node], quantized_db)) is not None:
             return left
@@ -133,12 +137,35 @@ def first_divergence(
 def _left_eager(search: _Search, node: fx.Node, expected: Any, quantized_db: float) -> Divergence | None:
     """Whether the Edge program itself, in PyTorch, leaves the eager model at a node."""
     value = search.values[node]
-    quantized = any(kind_of(one) for one in _upstream(node))
+    quantized = node in search.behind_integers
     limit = Tolerance(min_sqnr_db=quantized_db) if quantized else Tolerance(relative_to_max=_limit(value))
     found = compare(value, expected, limit)
     if found.passed:
         return None
-    return _divergence(node, "quantization" if quantized else "export", "", found)
+    if not quantized:
+        return _divergence(node, "export", "", found)
+    for one in node.all_input_nodes:
+        if (told := _outlier(search, one)) is not None:
+            layer, note = told
+            note = f"{note}; it shows in {node.name} behind it"
+            return replace(_divergence(layer, "quantization", "an outlier", found), note=note)
+    return _divergence(node, "quantization", "", found)
+
+
+def _outlier(search: _Search, node: fx.Node) -> tuple[fx.Node, str] | None:
+    """The layer whose result a node gives back from integers, when one scale does not fit nearly all of its values."""
+    value, scale = search.values.get(node), node.args[1] if len(node.args) > 1 else None
+    if kind_of(node) != "dequantize" or not isinstance(scale, float) or not isinstance(value, torch.Tensor):
+        return None
+    steps = value.abs().reshape(-1).sort().values / scale
+    nearly_all = float(steps[int(0.9 * (steps.numel() - 1))]) if steps.numel() else 0.0
+    if not steps.numel() or nearly_all > _FEW_STEPS or float(steps[-1]) < 16 * _FEW_STEPS:
+        return None
+    layer = node
+    while kind_of(layer) and isinstance(layer.args[0], fx.Node):
+        layer = layer.args[0]
+    figures = f"it reaches {float(value.abs().max()):.3g}, 90 % of its values are within {nearly_all:.0f} steps of zero"
+    return layer, figures
 
 
 class _Search:
@@ -150,6 +177,8 @@ class _Search:
         self._program, self._method, self._leaves, self._tolerance = program, method, leaves, tolerance
         self.edge = program.get_etrecord().edge_programs()[method]
         self.values = values_of(self.edge, _copies(leaves))
+        self.behind_integers = _behind_integers(self.edge.graph)
+        self._told_inside: set[int | None] = set()  # delegates that tell values inside, by their instructions
         self.pairs = {pair.node: pair for pair in self._pairs(program)}
 
     def _pairs(self, program: ExecutorchProgramManager) -> list[Pair]:
@@ -159,26 +188,37 @@ class _Search:
             for event in block.events
             if event.name != AROUND_A_KERNEL and event._instruction_id is not None
         ]
+        self._told_inside |= {one._instruction_id for one in events if _tells_inside(one)}
         return pairs_of(self.edge, self.values, events)
 
-    def outside(self, actual: Any, expected: Any) -> Comparison | None:
+    def _limit_of(self, node: fx.Node, expected: Any) -> Tolerance:
+        """What passes. Where integers stand before a node, one that rounds to the next one moves others behind it."""
+        if self._tolerance is not None:
+            return self._tolerance
+        if node in self.behind_integers:
+            return Tolerance(min_sqnr_db=_STEPS_DB)
+        return Tolerance(relative_to_max=_limit(expected), absolute=1e-7)
+
+    def outside(self, node: fx.Node, actual: Any, expected: Any) -> Comparison | None:
         """How a value of the runtime compares, when it is not what PyTorch gives."""
         if not expected.dtype.is_floating_point:
-            near = (
-                (actual.reshape(-1).double() - expected.reshape(-1).double()).abs().max() <= 1
-                if expected.numel()
-                else True
-            )
-            return None if near else compare(actual.reshape(expected.shape), expected)
-        tolerance = self._tolerance or Tolerance(relative_to_max=_limit(expected), absolute=1e-7)
-        found = compare(actual.reshape(expected.shape), expected, tolerance)
+            difference = (actual.reshape(-1).double() - expected.reshape(-1).double()).abs()
+            if not expected.numel() or difference.max() <= 1:
+                return None
+            found = compare(actual.reshape(expected.shape), expected, self._limit_of(node, expected))
+            return None if found.passed and node in self.behind_integers else found
+        found = compare(actual.reshape(expected.shape), expected, self._limit_of(node, expected))
         return None if found.passed else found
 
     def explained(self, pair: Pair, found: Comparison) -> Divergence:
         """Tells fusion from a kernel, and a layer inside a delegate from the delegate."""
         members = self._members(pair.event)
         if pair.event.is_delegated_op:
-            return _divergence(pair.node, "delegate", f"{pair.event.name} of {pair.event.delegate_backend_name}", found)
+            names = (pair.event.name, pair.event.delegate_backend_name)
+            return _divergence(pair.node, "delegate", " of ".join(name for name in names if name), found)
+        if pair.event.name == AROUND_A_DELEGATE and pair.event._instruction_id in self._told_inside:
+            note = "the values inside of it that it tells are right up to here"
+            return replace(_divergence(pair.node, "delegate", pair.event.delegate_backend_name or "", found), note=note)
         if pair.event.name == AROUND_A_DELEGATE:
             return self._inside_delegate(pair, found, members)
         if len(members) == 1:
@@ -193,7 +233,7 @@ class _Search:
             return replace(_divergence(pair.node, "fusion", operators, found), note=note)
         for node in members:
             one = pairs.get(node)
-            if one is not None and (wrong := self.outside(one.actual, one.expected)) is not None:
+            if one is not None and (wrong := self.outside(node, one.actual, one.expected)) is not None:
                 return _divergence(node, "kernel", one.event.name, wrong)
         return _divergence(pair.node, "fusion", operators, found)
 
@@ -207,6 +247,8 @@ class _Search:
         whole = replace(_divergence(pair.node, "delegate", backend, found), note="its operators are one call")
         if not inner:
             return whole
+        if len(members) == 1:
+            return _divergence(pair.node, "delegate", backend, found)
         try:
             tapped = compile_methods(
                 {self._method: with_outputs(method, [one.name for one in inner])}, {}, self._program.backend_config
@@ -216,7 +258,7 @@ class _Search:
         except ExecutorchError as error:
             return replace(whole, note=f"its values cannot be had one by one: {str(error).splitlines()[0]:.100}")
         for node, value in zip(inner, outputs, strict=True):
-            if (wrong := self.outside(value, self.values[node])) is not None:
+            if (wrong := self.outside(node, value, self.values[node])) is not None:
                 note = "found with the delegate's values as outputs"
                 return replace(_divergence(node, "delegate", backend, wrong), note=note)
         operators = " + ".join(_operator(node) for node in members)
@@ -228,6 +270,20 @@ class _Search:
         handles = [event.debug_handles] if isinstance(event.debug_handles, int) else event.debug_handles or ()
         members = {node for handle in handles for node in by_handle.get(handle, ())}
         return [node for node in self.edge.graph.nodes if node in members and node in self.values]
+
+
+def _behind_integers(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that quantize or dequantize, and all behind them."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        if kind_of(node) or any(one in found for one in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _tells_inside(event: Event) -> bool:
+    """Whether a backend told a value inside of a delegate."""
+    return bool(event.is_delegated_op and event.debug_data)
 
 
 def _ran(program: ExecutorchProgramManager, method: str, leaves: list[Any]) -> Inspector:
@@ -266,16 +322,6 @@ def _eager_values(
         for node in edge.graph.nodes
         if node.name in counterparts and isinstance(values.get(counterparts[node.name]), torch.Tensor)
     }
-
-
-def _upstream(node: fx.Node) -> Iterator[fx.Node]:
-    seen, waiting = set(), [node]
-    while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            waiting.extend(one.all_input_nodes)
 
 
 def _without_fusion(program: ExecutorchProgramManager) -> list[str]:

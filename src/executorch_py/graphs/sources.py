@@ -3,16 +3,19 @@
 import functools
 import os
 import re
-import site
 import sys
 from typing import NamedTuple
 
+import torch
 from torch import fx
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
-_LIBRARY_MARKS = tuple(
-    {os.path.realpath(path) for path in (*site.getsitepackages(), os.path.dirname(os.__file__), sys.prefix)}
+#: Where PyTorch, this package and Python's own library lie: their lines call what the model's lines asked for.
+_MACHINERY = tuple(
+    os.path.realpath(os.path.dirname(file)) + os.sep
+    for file in (torch.__file__, os.path.dirname(__file__), os.__file__)
 )
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 class Source(NamedTuple):
@@ -30,7 +33,10 @@ class Source(NamedTuple):
 
 
 def source_of(node: fx.Node) -> Source:
-    """Source of ``node``; file names are relative to the working directory, or base names outside of it."""
+    """Source of ``node``; file names are relative to the working directory, or base names outside of it.
+
+    A line in a notebook is one of ``cell 3``, by the number that the cell had when it ran.
+    """
     file, line, function = _user_frame(node.meta.get("stack_trace") or "")
     return Source(node.name, _module_path(node), file, line, function)
 
@@ -48,18 +54,27 @@ def _module_path(node: fx.Node) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def _user_frame(trace: str) -> tuple[str, int, str]:
-    """The innermost frame that is the user's own; the innermost of all when none is."""
+    """The innermost frame of the model's code, the user's own or a package's; the innermost of all when none is."""
     frames = [(match["file"], int(match["line"]), match["function"] or "") for match in _FRAME.finditer(trace)]
     if not frames:
         return "", 0, ""
-    own = [frame for frame in frames if not _is_library(frame[0])]
-    file, line, function = (own or frames)[-1]
-    return _shown(file), line, function
+    of_models = [frame for frame in frames if not _is_machinery(frame[0])]
+    file, line, function = (of_models or frames)[-1]
+    return _cell(file) or _shown(file), line, function
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_library(file: str) -> bool:
-    return os.path.realpath(file).startswith(_LIBRARY_MARKS) or file.startswith("<")
+def _is_machinery(file: str) -> bool:
+    real = os.path.realpath(file)
+    torch_or_own, python = real.startswith(_MACHINERY[:2]), real.startswith(_MACHINERY[2])
+    return torch_or_own or (python and not _INSTALLED.search(real)) or file.startswith("<")
+
+
+def _cell(file: str) -> str:
+    """What a notebook calls the cell whose code IPython keeps under this name; "" for other files."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+    return f"cell {number}" if isinstance(number, int) else ""
 
 
 def _shown(file: str) -> str:

@@ -13,7 +13,8 @@ import csv
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +30,7 @@ from executorch_py.devtools.inspector.events import (
     Event,
     EventBlock,
     MetadataParser,
+    PerfData,
     TimeConverter,
     TimeScale,
     blocks_of,
@@ -210,21 +212,23 @@ class Inspector(Shown):
     def events(self) -> list[Event]:
         """The events whose times add up to those of the executions: one an instruction.
 
-        Instead of a delegate as a whole stand its own operators, where the backend timed them and said which they are.
+        Instead of a delegate as a whole stand its own operators, where the backend timed them and said which they are,
+        and what it took beside them.
         """
         found = []
         for block in self.event_blocks:
-            inner = {
-                event._instruction_id
-                for event in block.events
-                if event.is_delegated_op and event.counts and (event.op_types or self._etrecord is None)
-            }
+            inner: dict[int | None, list[Event]] = {}
             for event in block.events:
-                replaced = event._instruction_id in inner
-                if event.counts and (
-                    replaced if event.is_delegated_op else event.name != AROUND_A_DELEGATE or not replaced
-                ):
-                    found.append(event)
+                if event.is_delegated_op and event.counts and (event.op_types or self._etrecord is None):
+                    inner.setdefault(event._instruction_id, [])
+            for event in block.events:
+                if event.is_delegated_op and event.counts and event._instruction_id in inner:
+                    inner[event._instruction_id].append(event)
+            for event in block.events:
+                if not event.counts or event.is_delegated_op:
+                    continue
+                operators = inner.get(event._instruction_id) if event.name == AROUND_A_DELEGATE else None
+                found += [event] if operators is None else [*operators, *_beside(event, operators)]
         return found
 
     def by_operator(self) -> Profile:
@@ -458,6 +462,17 @@ class Inspector(Shown):
         inner = profile._card()
         facts = [repr(block) for block in self.event_blocks]
         return Card("Inspector", facts, inner.head, inner.rows)
+
+
+def _beside(delegate: Event, operators: Sequence[Event]) -> list[Event]:
+    """What a delegate took beside its operators: setting up, waking threads, and what its clock does not see."""
+    whole = delegate.perf_data.raw if delegate.perf_data else []
+    parts = [one.perf_data.raw for one in operators if one.perf_data]
+    left = [max(time - sum(raw[run] for raw in parts if run < len(raw)), 0.0) for run, time in enumerate(whole)]
+    if not any(left):
+        return []
+    name = f"{delegate.delegate_backend_name or 'a delegate'} beside its operators"
+    return [replace(delegate, name=name, perf_data=PerfData(left), op_types=[], sources=[], module_hierarchy={})]
 
 
 def _cell(value: Any) -> str:

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from executorch_py.devtools.inspector.events import FIGURES, Event, PerfData
 from executorch_py.graphs.macs import macs_of
 
 __all__ = [
+    "CacheLevel",
     "Machine",
     "Profile",
     "ProfileRow",
@@ -174,31 +176,75 @@ def by_module(events: Sequence[Event], unit: str) -> Profile:
 
 
 @dataclass(frozen=True)
+class CacheLevel:
+    """A cache: ``L2`` or ``L3``, its bytes, and the bytes a second read and written together."""
+
+    name: str
+    nbytes: int
+    bytes_per_second: float
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a machine can at most.
 
     Attributes:
         macs_per_second: Multiply-accumulates of float32.
         bytes_per_second: Read and written together, from and to memory.
+        caches: Caches that are faster than memory, the smallest first.
     """
 
     macs_per_second: float
     bytes_per_second: float
+    caches: tuple[CacheLevel, ...] = ()
 
     @staticmethod
     @functools.lru_cache(maxsize=4)
     def measured(num_threads: int = 1) -> Machine:
-        """Measures this machine, once in a process: the best of several matrix products and copies, 0.3 s in all."""
+        """Measures this machine, once in a process: the best of several matrix products and copies, 0.6 s in all."""
         before = torch.get_num_threads()
         torch.set_num_threads(num_threads)
         try:
             a, b, size = torch.randn(512, 512), torch.randn(512, 512), 512
             out = torch.empty(512, 512)
             macs = size**3 / _best(lambda: torch.mm(a, b, out=out))
-            source, target = torch.zeros(16 << 20), torch.zeros(16 << 20)
-            return Machine(macs, 2 * source.nbytes / _best(lambda: target.copy_(source)))
+            memory = _copied(128 << 20)
+            # Half of a cache is copied, so that what else runs has room in it.
+            levels = [(f"L{level}", nbytes, _copied(nbytes // 2)) for level, nbytes in _caches()]
+            return Machine(macs, memory, tuple(CacheLevel(*one) for one in levels if one[2] > memory))
         finally:
             torch.set_num_threads(before)
+
+    def seconds_of(self, nbytes: int, distance: int) -> tuple[float, str]:
+        """How long bytes take at least, and where they come from.
+
+        Args:
+            nbytes: How many.
+            distance: How many bytes the machine touches until it is here again: a cache that holds as many has them.
+        """
+        for level in self.caches:
+            if distance <= level.nbytes:
+                return nbytes / level.bytes_per_second, level.name
+        return nbytes / self.bytes_per_second, "memory"
+
+
+def _copied(nbytes: int) -> float:
+    """Bytes a second of a copy whose source and target have so many together."""
+    source, target = torch.zeros(nbytes // 8), torch.zeros(nbytes // 8)
+    return 2 * source.nbytes / _best(lambda: target.copy_(source))
+
+
+def _caches() -> list[tuple[int, int]]:
+    """Level and bytes of the second and third cache, as Linux tells them; none elsewhere."""
+    found: dict[int, int] = {}
+    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        if kind in ("Data", "Unified") and level in "23" and size.endswith("K"):
+            found[int(level)] = int(size[:-1]) << 10
+    return sorted(found.items())
 
 
 def _best(action: Callable[[], Any]) -> float:
@@ -220,7 +266,7 @@ class RooflineRow:
         macs: Multiply-accumulates of a call.
         nbytes: Bytes that it must read and write: operands, weights and results.
         share: Least possible time over the fastest run; near 1 is as fast as the machine can.
-        bound: What the least possible time comes from: "compute" or "memory".
+        bound: What the least possible time comes from: "compute", "memory", or the cache that has the bytes ("L2").
     """
 
     event: Event
@@ -258,14 +304,21 @@ class Roofline(Shown):
             )
             for row in self.rows
         ]
-        peak = f"peak {self.machine.macs_per_second / 1e9:.3g} GMAC/s, {self.machine.bytes_per_second / 1e9:.3g} GB/s"
-        return Card("roofline", [peak], head, rows)
+        machine = self.machine
+        peak = f"peak {machine.macs_per_second / 1e9:.3g} GMAC/s, {machine.bytes_per_second / 1e9:.3g} GB/s"
+        caches = [
+            f"{one.name} of {nbytes_text(one.nbytes)} {one.bytes_per_second / 1e9:.3g} GB/s" for one in machine.caches
+        ]
+        return Card("roofline", [peak, *caches], head, rows)
 
 
 def roofline(
     events: Sequence[Event], unit: str, per_second: float, nodes: dict[int, list[fx.Node]], machine: Machine
 ) -> Roofline:
     """Bytes and multiply-accumulates of each event over what the machine can.
+
+    What an instruction of the run computed was touched a moment ago: its bytes come from the smallest cache that holds
+    those of the event. Weights and inputs were touched a run ago: theirs come from one that holds those of all events.
 
     Args:
         events: The events.
@@ -274,27 +327,35 @@ def roofline(
         nodes: Debug handle -> nodes of the Edge program.
         machine: What it can.
     """
+    groups = [(event, members) for event in events if (members := _members(event, nodes))]
+    traffic = [traffic_of(members) for _, members in groups]
+    whole = sum(kept + fresh for kept, fresh in traffic)
     rows = []
-    for event in events:
-        handles = event.debug_handles if not isinstance(event.debug_handles, int) else [event.debug_handles]
-        members = {node for handle in handles or () for node in nodes.get(handle, ())}
-        if not members or event.perf_data is None or event.perf_data.min <= 0:
+    for (event, members), (kept, fresh) in zip(groups, traffic, strict=True):
+        if event.perf_data is None or event.perf_data.min <= 0:
             continue
-        macs, nbytes = sum(macs_of(node) for node in members), traffic_of(members)
-        compute, memory = macs / machine.macs_per_second, nbytes / machine.bytes_per_second
-        least = max(compute, memory) * per_second
-        rows.append(
-            RooflineRow(event, macs, nbytes, least / event.perf_data.min, "compute" if compute > memory else "memory")
-        )
+        macs, nbytes = sum(macs_of(node) for node in members), kept + fresh
+        compute = macs / machine.macs_per_second
+        from_before, from_now = machine.seconds_of(kept, whole), machine.seconds_of(fresh, nbytes)
+        moved = from_before[0] + from_now[0]
+        bound = "compute" if compute > moved else max(from_before, from_now)[1]
+        rows.append(RooflineRow(event, macs, nbytes, max(compute, moved) * per_second / event.perf_data.min, bound))
     rows.sort(key=lambda row: -(row.event.perf_data.min if row.event.perf_data else 0.0))
     return Roofline(machine, unit, rows)
 
 
-def traffic_of(members: set[fx.Node]) -> int:
-    """Bytes that a group of nodes takes from others and gives to others."""
+def _members(event: Event, nodes: dict[int, list[fx.Node]]) -> set[fx.Node]:
+    handles = event.debug_handles if not isinstance(event.debug_handles, int) else [event.debug_handles]
+    return {node for handle in handles or () for node in nodes.get(handle, ())}
+
+
+def traffic_of(members: set[fx.Node]) -> tuple[int, int]:
+    """Bytes that a group of nodes takes from outside of the run (weights, inputs), and those of the run's own values."""
     taken = {one for node in members for one in node.all_input_nodes if one not in members}
     given = {node for node in members if any(user not in members for user in node.users)}
-    return sum(_nbytes(node.meta.get("val")) for node in taken | given)
+    kept = {one for one in taken if one.op in ("placeholder", "get_attr")}
+    fresh = (taken | given) - kept
+    return sum(_nbytes(one.meta.get("val")) for one in kept), sum(_nbytes(one.meta.get("val")) for one in fresh)
 
 
 def _nbytes(value: Any) -> int:

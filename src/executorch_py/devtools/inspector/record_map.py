@@ -45,6 +45,7 @@ class RecordMap:
         block.method = self._method_of(events)
         for event in events:
             event.debug_handles = self._handles(block.method, event)
+            event.num_outputs = self._num_outputs(block.method, event)
             if event.is_delegated_op or event.name == AROUND_A_DELEGATE:
                 event.delegate_backend_name = self._delegate(block.method, event).get("name")
             self._describe(block.method, event)
@@ -87,6 +88,13 @@ class RecordMap:
         """What the record has of the delegate that an instruction calls."""
         called = event._instruction_id
         return {} if called is None else self._record.delegate_map.get(method, {}).get(called, {})
+
+    def _num_outputs(self, method: str, event: Event) -> int:
+        """How many of the last values are results: a delegate as a whole records its inputs, too."""
+        counts = (self._record._instruction_id_to_num_outs_map or {}).get(method, {})
+        own = event._instruction_id
+        count = counts.get(own, counts.get(str(own))) if event.name == AROUND_A_DELEGATE else None
+        return len(event.debug_data) if count is None else count
 
     def _handles(self, method: str, event: Event) -> Sequence[int] | None:
         """Debug handles of an event."""

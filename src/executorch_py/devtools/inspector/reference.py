@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,7 @@ def pairs_of(program: ExportedProgram, values: dict[fx.Node, Any], events: Itera
     """The values of the run that stand for one of the graph, in the order of the graph.
 
     An instruction may stand for several nodes, as a fused one or a delegate does: its results are those that others
-    use.
+    use. They are the last values that it recorded, behind its inputs.
     """
     by_handle: dict[int, list[fx.Node]] = {}
     for node in values:
@@ -64,15 +65,67 @@ def pairs_of(program: ExportedProgram, values: dict[fx.Node, Any], events: Itera
     order = {node: index for index, node in enumerate(program.graph.nodes)}
     found: dict[fx.Node, Pair] = {}
     for event in events:
-        results = [value for value in event.debug_data if value is not None]
         members = {node for handle in listed(event.debug_handles) or () for node in by_handle.get(handle, ())}
-        if not results or not members:
-            continue
-        leaving = sorted(
-            (node for node in members if any(user not in members for user in node.users)), key=order.__getitem__
-        )
-        leaving = [node for node in leaving if isinstance(values[node], torch.Tensor)]
-        for node, value in zip(leaving[::-1], results[::-1], strict=False):
-            if isinstance(value, torch.Tensor) and value.numel() == values[node].numel():
-                found[node] = Pair(node, values[node], event, value)
+        leaving = _leaving(members, order)
+        recorded = [value for value in event.debug_data if value is not None]
+        results = recorded[max(len(recorded) - event.num_outputs, 0) :]
+        for node, value in _matched(leaving, results, values):
+            if isinstance(value, torch.Tensor) and _same_kind(value, values[node]):
+                found[node] = Pair(node, values[node], event, _arranged(value, values[node]))
     return sorted(found.values(), key=lambda pair: order[pair.node])
+
+
+def _matched(
+    leaving: Sequence[fx.Node], results: Sequence[Any], values: dict[fx.Node, Any]
+) -> Iterable[tuple[fx.Node, Any]]:
+    """Which result is which node's. A node with several results stands for those that are taken out of it."""
+    several = [node for node in leaving if isinstance(values[node], (tuple, list))]
+    for node in several[-1:]:
+        taken = {user.args[1]: user for user in node.users if user.target is operator.getitem and user in values}
+        one_or_all = enumerate(results[: len(values[node])] if len(results) > 1 else results)
+        yield from ((taken[index], value) for index, value in one_or_all if index in taken)
+        return
+    tensors = [node for node in leaving if isinstance(values[node], torch.Tensor)]
+    yield from zip(tensors[::-1], results[::-1], strict=False)
+
+
+def _same_kind(value: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether they can be held against each other: a backend may compute in integers what the graph has in floats."""
+    return value.numel() == expected.numel() and value.is_floating_point() == expected.is_floating_point()
+
+
+def _arranged(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """A value with the dims in the graph's order: inside a backend images may have their channels last.
+
+    Where both orders have the same sizes, the nearer one is meant.
+    """
+    rank = expected.dim()
+    if rank < 3 or value.dim() != rank:
+        return value
+    moved = value.permute(0, rank - 1, *range(1, rank - 1))
+    if moved.shape != expected.shape or torch.equal(value.reshape(-1), expected.reshape(-1)):
+        return value
+    if value.shape != expected.shape:
+        return moved
+    first, second = ((one.double() - expected.double()).abs().nan_to_num(nan=0.0).sum() for one in (value, moved))
+    return moved if second < first else value
+
+
+def _leaving(members: set[fx.Node], order: dict[fx.Node, int]) -> list[fx.Node]:
+    """Those that somebody else uses, in the order of the graph.
+
+    A node between two of them, such as a view that the compiler took away, is no other one.
+    """
+    if not members:
+        return []
+    places = [order[node] for node in members]
+    nodes = [node for node, place in order.items() if min(places) <= place <= max(places)]
+    behind, before = set(members), set(members)
+    for node in nodes:
+        if any(one in behind for one in node.all_input_nodes):
+            behind.add(node)
+    for node in reversed(nodes):
+        if any(user in before for user in node.users):
+            before.add(node)
+    inside = behind & before
+    return sorted((node for node in members if any(user not in inside for user in node.users)), key=order.__getitem__)
