@@ -94,46 +94,52 @@ class XNNPACKQuantizer(Quantizer):
 
     # -------------------------------------------------------------------------------------------------------- the choices
 
-    def set_global(self, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+    def set_global(self, quantization_config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
         """Sets what holds where nothing else is set: a configuration, or the name of a preset."""
-        self._global = _checked(config)
+        self._global = _checked(quantization_config)
         return self
 
-    def set_operator_type(self, operator: Any, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+    def set_operator_type(
+        self, operator_type: Any, quantization_config: QuantizationConfig | str | None
+    ) -> "XNNPACKQuantizer":
         """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads, ``torch.ops.aten.linear``."""
-        if not isinstance(operator, (OperatorBase, OpOverloadPacket)):
+        if not isinstance(operator_type, (OperatorBase, OpOverloadPacket)):
             raise InvalidTypeError(
-                f"the operator is {operator!r:.60}, must be one as torch.export writes it, such as "
+                f"the operator is {operator_type!r:.60}, must be one as torch.export writes it, such as "
                 "torch.ops.aten.linear.default; modules are set with set_module_type"
             )
-        self._by_operator[operator] = _checked(config)
+        self._by_operator[operator_type] = _checked(quantization_config)
         return self
 
     #: The same under its other published name.
     set_object_type = set_operator_type
 
-    def set_module_type(self, module_type: type | str, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+    def set_module_type(
+        self, module_type: type | str, quantization_config: QuantizationConfig | str | None
+    ) -> "XNNPACKQuantizer":
         """Sets what holds inside modules of a class, such as ``torch.nn.Linear``."""
         if isinstance(module_type, type):
             module_type = f"{module_type.__module__}.{module_type.__qualname__}"
-        self._by_type[module_type] = _checked(config)
+        self._by_type[module_type] = _checked(quantization_config)
         return self
 
-    def set_module_name(self, module_name: str, config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
+    def set_module_name(
+        self, module_name: str, quantization_config: QuantizationConfig | str | None
+    ) -> "XNNPACKQuantizer":
         """Sets what holds inside one module, such as ``"encoder.layers.0"``, and all that is in it."""
         if not isinstance(module_name, str):
             raise InvalidTypeError(
                 f"the name of a module is {module_name!r:.60}, must be a string such as 'encoder.layers.0'"
             )
-        self._by_name[module_name] = _checked(config)
+        self._by_name[module_name] = _checked(quantization_config)
         return self
 
-    def set_filter_function(self, keep: Callable[[fx.Node], bool]) -> "XNNPACKQuantizer":
-        """Nodes for which ``keep`` gives False are left as they are.
+    def set_filter_function(self, filter_fn: Callable[[fx.Node], bool]) -> "XNNPACKQuantizer":
+        """Nodes for which ``filter_fn`` gives False are left as they are.
 
         A product with a constant is shown twice: as it is written, then as linear.
         """
-        self._filter = keep
+        self._filter = filter_fn
         return self
 
     def config_of(self, node: fx.Node, inner: Any = None) -> tuple[QuantizationConfig | None, bool]:

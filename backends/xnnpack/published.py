@@ -38,6 +38,7 @@ NOT_HERE: dict[str, str] = {
     "utils.quant_utils": "the delegate's compiler knows quantized operators itself",
     "utils.xnnpack_constants": "numbers of XNNPACK's C interface, which C++ reads",
     "xnnpack_preprocess": "the delegate's compiler is C++",
+    "partition.xnnpack_partitioner": "partition(exported_program) does it, without steps between",
     "partition.config": "those operators are taken with the ones around them",
     "quantizer": "executorch_py.quantizer annotates by its own tables",
     "utils.utils": "the delegate's compiler is C++ and needs no passes over fx",

@@ -104,6 +104,9 @@ class CompiledProgram:
 class Method:
     """A method ready to run"""
 
+    def attribute(self, name: str) -> Any:
+        """A live view of a tensor of the state; None: it has no such one"""
+
     def cancel(self) -> None:
         """Makes a running execution end soon; from any thread"""
 

@@ -26,6 +26,23 @@ class ScalarType(enum.IntEnum):
     UInt32 = 28
     UInt64 = 29
 
+    # The same under their published names.
+    BYTE = 0
+    CHAR = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    HALF = 5
+    FLOAT = 6
+    DOUBLE = 7
+    COMPLEX64 = 9
+    COMPLEX128 = 10
+    BOOL = 11
+    BFLOAT16 = 15
+    UINT16 = 27
+    UINT32 = 28
+    UINT64 = 29
+
 
 #: Torch's names of the element types whose name in lower case is another one.
 _TORCH_NAMES = {

@@ -163,13 +163,13 @@ class Program(Shown):
         """Names of the methods."""
         return set(self._core.method_names)
 
-    def metadata(self, name: str) -> MethodMetadata:
+    def metadata(self, method_name: str) -> MethodMetadata:
         """What a method takes, gives and needs, without loading it.
 
         Raises:
             NotFoundError: There is no such method.
         """
-        return MethodMetadata(self._core.meta(_arguments.text("the name of a method", name)))
+        return MethodMetadata(self._core.meta(_arguments.text("the name of a method", method_name)))
 
     def load_method(
         self, name: str, *, session: Session | None = None, seed: int = 0, max_backward_jumps: int = 10_000_000
@@ -225,9 +225,9 @@ class Program(Shown):
         """Forgets what was recorded, before the executions that matter."""
         self._core.reset_etdump()
 
-    def write_etdump_result_to_file(self, etdump_path: PathLike, debug_output_path: PathLike | None = None) -> None:
+    def write_etdump_result_to_file(self, etdump_path: PathLike, debug_buffer_path: PathLike | None = None) -> None:
         """Writes :meth:`etdump` to a file, which ``Inspector`` reads, and the values to another where one is named."""
-        debug = "" if debug_output_path is None else _arguments.path("debug_output_path", debug_output_path)
+        debug = "" if debug_buffer_path is None else _arguments.path("debug_buffer_path", debug_buffer_path)
         self._core.save_etdump(_arguments.path("etdump_path", etdump_path), debug)
 
     def _card(self) -> Card:

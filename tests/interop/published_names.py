@@ -39,6 +39,24 @@ def parameters(value: Any) -> list[tuple[str, bool, str | None]] | None:
     return found
 
 
+def methods(value: type) -> dict[str, list[tuple[str, bool, str | None]] | None]:
+    """Public members of a class, its bases' too, with the parameters of those that are called; ``self`` is left out."""
+    found = {}
+    for name in dir(value):
+        member = getattr(value, name, None)
+        if name.startswith("_") or not hasattr(member, "__module__") or str(member.__module__).startswith("torch"):
+            continue
+        known = parameters(member) if callable(member) else None
+        found[name] = known[1:] if known and known[0][0] in ("self", "cls") else known
+    return found
+
+
+def is_own(where: str | None, module: str) -> bool:
+    """Whether a module's name comes from there: from itself, or from the extension module that it shows."""
+    package = module.rpartition(".")[0]
+    return where == module or (package.endswith(".pybindings") and (where or "").startswith(f"{package}."))
+
+
 def modules(root: str) -> list[str]:
     """Paths of all modules below the package."""
     found = []
@@ -66,15 +84,13 @@ def main(path: str) -> None:
         own = {
             one: value
             for one, value in vars(module).items()
-            if not one.startswith("_") and getattr(value, "__module__", None) == module.__name__
+            if not one.startswith("_") and is_own(getattr(value, "__module__", None), module.__name__)
         }
         told[name] = {
             "names": {
                 one: {
                     "parameters": parameters(value) if callable(value) else None,
-                    "members": sorted(m for m in vars(value) if not m.startswith("_"))
-                    if inspect.isclass(value)
-                    else [],
+                    "methods": methods(value) if inspect.isclass(value) else {},
                 }
                 for one, value in own.items()
             }

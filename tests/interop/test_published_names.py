@@ -53,6 +53,54 @@ def test_every_module_and_name_is_here_or_has_a_reason(told):
     assert not missing
 
 
+def classes(told):
+    """Each class that both have, with what the published package tells of its members."""
+    for module, facts in told.items():
+        for name, fact in facts.get("names", {}).items():
+            found, _ = ours(module, name)
+            if inspect.isclass(found):
+                yield f"{module}.{name}", found, fact["methods"]
+
+
+def test_every_member_of_a_class_is_here_or_has_a_reason(told):
+    missing = [
+        f"{path}.{member}"
+        for path, found, members in classes(told)
+        for member in members
+        if not hasattr(found, member)
+        and member not in getattr(found, "__dataclass_fields__", ())
+        and not published.why_not(f"{path}.{member}")
+    ]
+    assert not missing
+
+
+def test_keywords_of_methods(told):
+    """What a call of a method may say there it may say here, and what it may leave out."""
+    wrong = []
+    for path, found, members in classes(told):
+        for member, parameters in members.items():
+            try:
+                mine = inspect.signature(getattr(found, member)).parameters
+            except (AttributeError, TypeError, ValueError):
+                continue
+            if parameters is None or any(one.kind is one.VAR_KEYWORD for one in mine.values()):
+                continue
+            for parameter, optional, _ in parameters:
+                where = f"{path}.{member}({parameter})"
+                if parameter not in mine:
+                    wrong.append(f"{where} is no keyword here")
+                elif optional and mine[parameter].default is inspect.Parameter.empty:
+                    wrong.append(f"{where} can be left out there")
+    assert sorted(set(wrong) - PASSES_OVER_PROGRAMS) == []
+
+
+#: Passes over graphs there and over whole programs here; transform() calls them.
+PASSES_OVER_PROGRAMS = {
+    f"exir.passes.quantize_io_pass.{name}.call(graph_module) is no keyword here"
+    for name in ("QuantizeInputs", "QuantizeOutputs")
+}
+
+
 def test_keywords_and_defaults(told):
     """What a call may say there it may say here, with the same defaults where they are plain values."""
     wrong = []
@@ -116,6 +164,6 @@ def test_every_step_of_the_tutorials_that_passes_there_passes_here():
     there = run_steps(peer_python(), "executorch")
     here = run_steps(sys.executable, "executorch_py", os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     passing = {name for name, status in there.items() if status == "ok"}
-    assert len(passing) >= 80
+    assert len(passing) >= 153
     failing = sorted(name for name in passing if here.get(name) != "ok")
     assert not failing, here[""]

@@ -9,6 +9,7 @@
 #include "bindings/errors.h"
 #include "bindings/runtime_method.h"
 #include "bindings/runtime_registry.h"
+#include "bindings/tensor_conversion.h"
 #include "bindings/topics.h"
 #include "devtools/host/etdump_gen.h"
 
@@ -285,6 +286,18 @@ void bind_descriptions(py::module_& module) {
 
 }  // namespace
 
+/// As training's state: a view that keeps the method alive.
+py::object attribute_of(const py::object& self, const std::string& name) {
+  runtime::Method& method = self.cast<CallableMethod&>().host().method();
+  for (size_t i = 0; i < method.num_attributes(); ++i) {
+    const runtime::Method::Attribute found = method.attribute(i);
+    if (found.name == name) {
+      return live_view(TensorLibrary::of_process(), found.tensor, self);
+    }
+  }
+  return py::none();
+}
+
 void init_runtime_program(py::module_& module) {
   bind_descriptions(module);
   py::class_<HostSession, std::shared_ptr<HostSession>>(module, "Session", "Mutable state that methods share")
@@ -295,6 +308,7 @@ void init_runtime_program(py::module_& module) {
       .def("cancel", &CallableMethod::cancel, "Makes a running execution end soon; from any thread")
       .def("input_value", &CallableMethod::input_value, py::arg("index"),
            "Value of an input that is no tensor, as fixed at export or as last given; None for tensors")
+      .def("attribute", &attribute_of, py::arg("name"), "A live view of a tensor of the state; None: it has no such one")
       .def("reset_state", &CallableMethod::reset_state, "Puts the session's mutable buffers to their initial values")
       .def_property_readonly(
           "meta",

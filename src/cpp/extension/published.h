@@ -9,12 +9,15 @@
 /// Include this, or any header under its published name (cmake/package/published_headers.txt lists them).
 #pragma once
 
+#include "extension/backend/interface.h"
 #include "extension/evalue.h"
 #include "extension/evalue_util/print_evalue.h"
 #include "extension/kernel_util/registration.h"
+#include "extension/platform/pal.h"
 #include "extension/process.h"
 #include "extension/program/program.h"
 #include "extension/runner_util/inputs.h"
+#include "extension/tensor/tensor_accessor.h"
 #include "extension/tensor/tensor_impl.h"
 #include "extension/tensor/tensor_ptr.h"
 #include "runtime/event_tracer.h"
@@ -66,29 +69,46 @@ using ::et::Error;
 using ::et::Result;
 using ::et::Span;
 using ::et::to_string;
+using ::et::extension::Backend;
+using ::et::extension::BackendExecutionContext;
+using ::et::extension::BackendInitContext;
+using ::et::extension::BackendInterface;
+using ::et::extension::CompileSpec;
 using ::et::extension::EValue;
+using ::et::extension::get_pal_impl;
 using ::et::extension::HierarchicalAllocator;
 using ::et::extension::KernelRuntimeContext;
 using ::et::extension::MemoryAllocator;
 using ::et::extension::MemoryManager;
 using ::et::extension::Method;
 using ::et::extension::MethodMeta;
+using ::et::extension::pal_abort;
+using ::et::extension::pal_allocate;
+using ::et::extension::pal_current_ticks;
+using ::et::extension::pal_emit_log_message;
+using ::et::extension::pal_free;
+using ::et::extension::pal_init;
+using ::et::extension::pal_ticks_to_ns_multiplier;
+using ::et::extension::PalImpl;
 using ::et::extension::Program;
 using ::et::extension::register_backend;
+using ::et::extension::register_pal;
 using ::et::extension::resize_tensor;
+using ::et::extension::SizedBuffer;
 using ::et::extension::TensorInfo;
-using ::et::runtime::BackendExecutionContext;
-using ::et::runtime::BackendInitContext;
-using ::et::runtime::BackendInterface;
-using ::et::runtime::CompileSpec;
 using ::et::runtime::DataLoader;
 using ::et::runtime::DelegateHandle;
 using ::et::runtime::EventTracer;
 using ::et::runtime::FreeableBuffer;
 using ::et::runtime::NamedDataMap;
 using ::et::runtime::Tag;
-/// Does what the first load does by itself: messages go to stderr unless the process has chosen a hook.
-inline void runtime_init() { ::et::runtime::platform_install_default_log(); }
+using ::executorch::aten::ArrayRef;
+
+/// Readies the platform. Messages go to stderr unless the process has chosen a hook; the first load does that as well.
+inline void runtime_init() {
+  pal_init();
+  ::et::runtime::platform_install_default_log();
+}
 }  // namespace runtime
 
 }  // namespace executorch

@@ -4,13 +4,13 @@
 /// for: our own code, which never aborts.
 ///
 ///     ET_LOG(Info, "%zu outputs", outputs.size());      // to the log hook; ET_LOG(kInfo, …) stays as it is
-///     ET_CHECK_MSG(result.ok(), "forward failed");       // a message, then abort()
+///     ET_CHECK_MSG(result.ok(), "forward failed");       // a message, then pal_abort()
 #pragma once
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/result.h"
+#include "extension/platform/pal.h"
 
 namespace et::extension::levels {
 inline constexpr LogLevel kDebug = LogLevel::kDebug, Debug = LogLevel::kDebug;
@@ -28,7 +28,7 @@ inline constexpr LogLevel kContext = LogLevel::kContext;
     if (!(condition)) {                                                 \
       ::et::log_message(::et::LogLevel::kError, ET_FILE_NAME, __LINE__, \
                         "check failed (" #condition "): " __VA_ARGS__); \
-      std::abort();                                                     \
+      ::et::extension::pal_abort();                                     \
     }                                                                   \
   } while (false)
 #define ET_CHECK(condition) ET_CHECK_MSG(condition, "")

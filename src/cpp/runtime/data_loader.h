@@ -20,11 +20,11 @@ namespace et::runtime {
 class FreeableBuffer {
  public:
   /// Gives back what load() returned. `context` is the loader's own.
-  using Free = void (*)(void* context, const void* data, size_t size);
+  using FreeFn = void (*)(void* context, const void* data, size_t size);
 
   FreeableBuffer() = default;
   /// `free` may be nullptr: then nothing is done at the end.
-  FreeableBuffer(const void* data, size_t size, Free free = nullptr, void* context = nullptr)
+  FreeableBuffer(const void* data, size_t size, FreeFn free = nullptr, void* context = nullptr)
       : data_(data), size_(size), free_(free), context_(context) {}
   FreeableBuffer(FreeableBuffer&& other) noexcept { *this = std::move(other); }
   FreeableBuffer& operator=(FreeableBuffer&& other) noexcept {
@@ -56,11 +56,13 @@ class FreeableBuffer {
     size_ = 0;
     free_ = nullptr;
   }
+  /// The published name of release().
+  void Free() { release(); }
 
  private:
   const void* data_ = nullptr;
   size_t size_ = 0;
-  Free free_ = nullptr;
+  FreeFn free_ = nullptr;
   void* context_ = nullptr;
 };
 

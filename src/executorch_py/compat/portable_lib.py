@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from executorch_py import _arguments, _core
-from executorch_py.errors import InvalidArgumentError
+from executorch_py.errors import InvalidArgumentError, NotFoundError
 from executorch_py.runtime import Method, MethodMetadata, Program, Runtime, TensorInfo, Verification, set_num_threads
 
 __all__ = [
@@ -76,6 +76,19 @@ class ExecuTorchMethod:
         return self.get_outputs(clone_outputs)
 
     __call__ = call
+
+    def get_attribute(self, name: str) -> Any:
+        """A live view of a mutable buffer, by its name in the module.
+
+        Raises:
+            NotFoundError: The method has no such buffer.
+        """
+        found = self._method._core.attribute(name)
+        if found is None:
+            meta = self.method_meta()
+            known = [meta.attribute_tensor_meta(index).name() for index in range(meta.num_attributes())]
+            raise NotFoundError(f"the method has no attribute '{name}'; it has {', '.join(known) or 'none'}")
+        return found
 
     def method_meta(self) -> MethodMetadata:
         """What the method takes and gives."""

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import fx
 from torch._export.pass_base import ProxyValue
 from torch._export.pass_base import _ExportPassBaseDeprecatedDoNotUse as _TracingPass
 from torch._export.pass_infra.node_metadata import NodeMetadata
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -23,7 +26,52 @@ from torch._export.pass_base import ExportPassBaseError  # isort: skip
 
 
 class ExportPass(_TracingPass):
-    """A pass that overrides ``call_operator(op, args, kwargs, meta)`` and the like."""
+    """A pass that overrides ``call_operator(op, args, kwargs, meta)`` and the like.
+
+    Bodies of branches, maps, loops and scans are passed over as well; those of delegates stay as they are.
+    """
+
+    class ExportInterpreter(_TracingPass.ExportInterpreter):
+        """Gives each node to the method for its kind."""
+
+        def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProxyValue:
+            meta = NodeMetadata(self.node.meta)
+            if target is torch.ops.higher_order.while_loop:
+                return self.callback.call_while(*args, *([()] * (4 - len(args))), meta)
+            if target is torch.ops.higher_order.scan:
+                return self.callback.call_scan(*args, *([()] * (4 - len(args))), meta)
+            if target is executorch_call_delegate:
+                return self.callback.call_delegate(args[0], args[1:], kwargs, meta)
+            return super().call_function(target, args, kwargs)
+
+    def call_while(
+        self,
+        cond_fn: fx.GraphModule,
+        body_fn: fx.GraphModule,
+        carried_inputs: Any,
+        additional_inputs: Any,
+        meta: NodeMetadata,
+    ) -> ProxyValue:
+        """Called for ``while_loop``."""
+        inputs = (*carried_inputs, *additional_inputs)
+        bodies = [self.call_submodule(one, inputs).graph_module for one in (cond_fn, body_fn)]
+        loop = torch.ops.higher_order.while_loop
+        return self._fx("call_function", loop, (*bodies, carried_inputs, additional_inputs), {}, meta)
+
+    def call_scan(
+        self, combine_fn: fx.GraphModule, init: Any, xs: Any, additional_inputs: Any, meta: NodeMetadata
+    ) -> ProxyValue:
+        """Called for ``scan``."""
+        rows = [x.data.select(0, 0) for x in xs]
+        body = self.call_submodule(combine_fn, (*init, *rows, *additional_inputs)).graph_module
+        scan = torch.ops.higher_order.scan
+        return self._fx("call_function", scan, (body, init, xs, additional_inputs), {}, meta)
+
+    def call_delegate(
+        self, lowered_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata
+    ) -> ProxyValue:
+        """Called for the call of a delegate."""
+        return self._fx("call_function", executorch_call_delegate, (lowered_module, *args), kwargs, meta)
 
 
 @dataclass

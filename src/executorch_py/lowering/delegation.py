@@ -7,6 +7,7 @@ registration says: a BackendDetails class, or an entry in the generated table of
 
 import functools
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -111,9 +112,16 @@ def _tagged(
     """Runs the partitioner on a copy; returns it with tags that are unique in the program, first come first served."""
     program = copied(method.program)
     before = {node: node.meta[_TAG] for node in nodes_with_bodies(program.graph_module) if node.meta.get(_TAG)}
+    written = _written(program)
     result = partitioner(program)
     if not isinstance(result, PartitionResult):
         raise PartitionError(f"{type(partitioner).__name__} returned {result!r:.60}, must return a PartitionResult")
+    for now, before_it in zip_longest(_written(result.tagged_exported_program), written, fillvalue=("", None)):
+        if now != before_it:
+            raise PartitionError(
+                f"{type(partitioner).__name__} changed the graph of method '{name}' at node '{now[0] or before_it[0]}'; a "
+                "partitioner only tags nodes: change the graph in a pass (transform_passes), or in the backend's preprocess"
+            )
     for tag, spec in result.partition_tags.items():
         if not isinstance(tag, str) or not isinstance(spec, DelegationSpec):
             name_of = type(partitioner).__name__
@@ -135,6 +143,12 @@ def _tagged(
             spec = result.partition_tags[own]
             node.meta[_TAG] = unique.setdefault(own, f"{spec.backend_id}/{name}/{len(method.tags)}/{own}")
     return program, {unique[tag]: spec for tag, spec in result.partition_tags.items() if tag in unique}
+
+
+def _written(program: ExportedProgram) -> list[tuple[Any, Any]]:
+    """The nodes as they are computed: of each its name, and its operation with the names of its inputs."""
+    nodes = nodes_with_bodies(program.graph_module)
+    return [(node.name, (node.op, node.target, [one.name for one in node.all_input_nodes])) for node in nodes]
 
 
 def _require_no_bodies(method: str, program: ExportedProgram, tags: Mapping[str, DelegationSpec]) -> None:

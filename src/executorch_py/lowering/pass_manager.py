@@ -75,10 +75,10 @@ class ExportedProgramPassManager(ExportedProgramPassBase):
         """Adds a check, which raises when a graph is not as it must be."""
         self.checks.append(check)
 
-    def check(self, module: fx.GraphModule) -> None:
+    def check(self, exported_program: ExportedProgram) -> None:
         """Runs the checks."""
         for one in self.checks:
-            one(module)
+            one(exported_program.graph_module)
 
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
         """Runs all passes, up to ``steps`` times, until none changes anything."""
@@ -91,12 +91,12 @@ class ExportedProgramPassManager(ExportedProgramPassBase):
                 try:
                     program = run_passes(program, [one])
                     if self.run_checks_after_each_pass:
-                        self.check(program.graph_module)
+                        self.check(program)
                 except ExecutorchError:
                     if not self.suppress_check_failures:
                         raise
             if str(before.graph) == str(program.graph):
                 break
             modified = True
-        self.check(program.graph_module)
+        self.check(program)
         return ExportedProgramPassResult(program, modified)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
-from executorch_py.errors import InvalidArgumentError, InvalidStateError, NotFoundError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotFoundError
 from executorch_py.lowering.edge import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.lowering.program import ExecutorchProgramManager
 
 from .recipe import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType
+from .stages import PipelineArtifact, Stage, require_order
 
-__all__ = ["ExportSession", "PipelineArtifact", "Stage", "export"]
+__all__ = ["ExportSession", "export"]
 
 _DEFAULT_STAGES = [
     StageType.SOURCE_TRANSFORM,
@@ -27,57 +27,8 @@ _DEFAULT_STAGES = [
     StageType.TO_EDGE_TRANSFORM_AND_LOWER,
     StageType.TO_EXECUTORCH,
 ]
-
-
-@dataclass
-class PipelineArtifact:
-    """What passes from stage to stage.
-
-    Attributes:
-        data: Modules or programs by method, or a program manager.
-        context: What the session knows: ``example_inputs``, ``dynamic_shapes``, ``constant_methods``.
-    """
-
-    data: Any
-    context: dict[str, Any] = field(default_factory=dict)
-
-    def get_context(self, key: str, default: Any = None) -> Any:
-        """What is known under a key."""
-        return self.context.get(key, default)
-
-    def add_context(self, key: str, value: Any) -> None:
-        """Adds to what is known."""
-        self.context[key] = value
-
-    def copy_with_new_data(self, new_data: Any) -> PipelineArtifact:
-        """Other data, the same context."""
-        return PipelineArtifact(new_data, dict(self.context))
-
-
-class Stage:
-    """A step of a session; derive from it and ``register_stage`` for one of your own.
-
-    ``run`` gets an artifact; what it makes is ``get_artifacts()``.
-    """
-
-    def __init__(self, work: Callable[[PipelineArtifact], Any] | None = None) -> None:
-        self._work = work
-        self._artifact: PipelineArtifact | None = None
-
-    def run(self, artifact: PipelineArtifact) -> None:
-        """Does the step."""
-        assert self._work is not None
-        self._artifact = artifact.copy_with_new_data(self._work(artifact))
-
-    def get_artifacts(self) -> PipelineArtifact:
-        """What the step made.
-
-        Raises:
-            InvalidStateError: It has not run.
-        """
-        if self._artifact is None:
-            raise InvalidStateError("the stage has not run yet")
-        return self._artifact
+#: Those that work on a module: a program that was exported before has been through them.
+_OF_MODULES = frozenset({StageType.SOURCE_TRANSFORM, StageType.QUANTIZE, StageType.TORCH_EXPORT})
 
 
 def export(
@@ -140,8 +91,29 @@ class ExportSession:
         for method, one in self._model.items():
             if not isinstance(one, ExportedProgram) and not self._inputs[method]:
                 raise InvalidArgumentError(f"method '{method}' is a module and has no example_inputs: [(x, …)]")
-        self._stages: dict[StageType, Any] = {kind: Stage(work) for kind, work in self._own_stages().items()}
-        self._order = [StageType(one) for one in self.recipe.pipeline_stages or _DEFAULT_STAGES]
+        self._stages: dict[StageType, Any] = {kind: Stage(kind, work) for kind, work in self._own_stages().items()}
+        self._order = self._order_of_stages()
+
+    def _order_of_stages(self) -> list[StageType]:
+        """The recipe's stages; without any, the default ones, of which exported programs skip those for modules.
+
+        Raises:
+            InvalidArgumentError: The recipe has stages for modules, and the model is an exported program.
+        """
+        are_exported = [method for method, one in self._model.items() if isinstance(one, ExportedProgram)]
+        given = self.recipe.pipeline_stages
+        stages = [StageType(one) for one in (_DEFAULT_STAGES if given is None else given)]
+        if not are_exported:
+            return stages
+        if given is None and len(are_exported) == len(self._model):
+            return [one for one in stages if one not in _OF_MODULES]
+        for one in stages:
+            if one in _OF_MODULES:
+                raise InvalidArgumentError(
+                    f"stage {one.name} is for modules, and method '{are_exported[0]}' is an ExportedProgram: leave the "
+                    "stage out of pipeline_stages, or give modules for all methods"
+                )
+        return stages
 
     def _own_stages(self) -> dict[StageType, Callable[[PipelineArtifact], Any]]:
         return {
@@ -254,7 +226,12 @@ class ExportSession:
     # ------------------------------------------------------------------------------------------------------- for users
 
     def export(self) -> None:
-        """Runs the stages in their order."""
+        """Runs the stages in their order.
+
+        Raises:
+            InvalidArgumentError: A stage cannot stand where it does.
+        """
+        require_order(self._order, self._stages)
         context = {"example_inputs": self._inputs, "dynamic_shapes": self._shapes, "session_name": self.name}
         artifact = PipelineArtifact(dict(self._model), context)
         for kind in self._order:
@@ -264,7 +241,13 @@ class ExportSession:
             self._artifacts[kind] = artifact
 
     def register_stage(self, stage_type: StageType, stage: Any) -> None:
-        """Puts a stage of your own in the place of one."""
+        """Puts a stage of your own in the place of one.
+
+        Raises:
+            InvalidTypeError: It has not the methods ``run`` and ``get_artifacts``.
+        """
+        if not (callable(getattr(stage, "run", None)) and callable(getattr(stage, "get_artifacts", None))):
+            raise InvalidTypeError(f"the stage is {stage!r:.60}; it must have run(artifact) and get_artifacts()")
         self._stages[StageType(stage_type)] = stage
 
     def get_registered_stage(self, stage_type: StageType) -> Any:

@@ -1,11 +1,8 @@
-"""Delegation, XNNPACK with its quantizer, and recipes."""
+"""Delegation, and XNNPACK with its quantizer."""
 
 from __future__ import annotations
 
-import copy
 import logging
-import os
-import tempfile
 from typing import Any
 
 import torch
@@ -359,66 +356,3 @@ def xnnpack_quantizer_by_module():
     one.set_module_type(nn.Linear, config(is_per_channel=True))
     one.set_module_name("a", config())
     one.set_operator_type(torch.ops.aten.linear.default, config())
-
-
-def recipe_by_type():
-    export_fn, recipe = use("export", "export", "ExportRecipe")
-    kind = use("backends.xnnpack.recipes", "XNNPackRecipeType")
-    model = Image().eval()
-    session = export_fn(model=model, example_inputs=[PICTURE], export_recipe=recipe.get_recipe(kind.FP32))
-    same(session.run_method("forward", PICTURE)[0], model(*PICTURE))
-    assert isinstance(session.get_pte_buffer(), bytes)
-    with tempfile.TemporaryDirectory() as folder:
-        session.save_to_pte(os.path.join(folder, "model"))
-        assert os.listdir(folder) == ["model.pte"]
-
-
-def recipe_quantized():
-    export_fn, recipe = use("export", "export", "ExportRecipe")
-    kind = use("backends.xnnpack.recipes", "XNNPackRecipeType")
-    model = Image().eval()
-    for one in (
-        kind.PT2E_INT8_STATIC_PER_CHANNEL,
-        kind.PT2E_INT8_STATIC_PER_TENSOR,
-        kind.PT2E_INT8_DYNAMIC_PER_CHANNEL,
-    ):
-        session = export_fn(model=copy.deepcopy(model), example_inputs=[PICTURE], export_recipe=recipe.get_recipe(one))
-        same(session.run_method("forward", PICTURE)[0], model(*PICTURE), 0.1)
-
-
-def recipe_int4():
-    export_fn, recipe = use("export", "export", "ExportRecipe")
-    kind = use("backends.xnnpack.recipes", "XNNPackRecipeType")
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32)).eval()
-    x = (torch.randn(3, 64),)
-    chosen = recipe.get_recipe(kind.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_CHANNEL)
-    session = export_fn(model=copy.deepcopy(model), example_inputs=[x], export_recipe=chosen)
-    same(session.run_method("forward", x)[0], model(*x), 0.5)
-
-
-def recipe_of_your_own():
-    names = use("export", "export", "ExportRecipe", "LoweringRecipe", "StageType")
-    export_fn, recipe, lowering, stage = names
-    order = []
-    mine = recipe(
-        name="mine",
-        aten_transform_passes=[lambda name, ep: (order.append(name), ep)[1]],
-        lowering_recipe=lowering(partitioners=[xnnpack()()]),
-        pipeline_stages=[stage.TORCH_EXPORT, stage.TO_EDGE, stage.TO_BACKEND, stage.TO_EXECUTORCH],
-    )
-    session = export_fn(model=Linears().eval(), example_inputs=[X], export_recipe=mine)
-    assert order == ["forward"] and session.get_exported_program() is not None
-    assert session.get_edge_program_manager().methods == {"forward"}
-
-
-def recipes_combined():
-    recipe = use("export", "ExportRecipe")
-    kind = use("backends.xnnpack.recipes", "XNNPackRecipeType")
-    combined = recipe.combine([recipe.get_recipe(kind.FP32), recipe.get_recipe(kind.FP32)], "both")
-    assert combined.name == "both" and len(combined.lowering_recipe.partitioners) == 2
-
-
-def recipe_registry():
-    registry = use("export", "recipe_registry")
-    kind = use("backends.xnnpack.recipes", "XNNPackRecipeType")
-    assert "xnnpack" in registry.list_backends() and kind.FP32 in registry.get_supported_recipes("xnnpack")

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 import executorch_py as et
+from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from tests.python.custom.page import user_environment
 
 PROGRAMS = sorted(path for path in (Path(__file__).parent / "published_cpp").glob("*.cpp"))
@@ -44,7 +47,30 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     edge = et.to_edge_transform_and_lower(torch.export.export(Custom(), (torch.ones(2),)))
     edge.to_executorch(et.ExecutorchBackendConfig(target_kernels=["my_ops::triple.out"])).save(folder / "custom.pte")
+    for form in ("span", "pointer", "neither"):
+        delegated(f"{form.title()}Backend").save(folder / f"{form}.pte")
     return folder
+
+
+def delegated(backend: str) -> et.ExecutorchProgramManager:
+    """``x * 3 + 1``, the product delegated to a backend of a C++ program, for one to nine elements."""
+    kind = type(backend, (BackendDetails,), {"preprocess": staticmethod(lambda *_: PreprocessResult(b"scale"))})
+
+    class Products(Partitioner):
+        def partition(self, exported_program: torch.export.ExportedProgram) -> PartitionResult:
+            for node in exported_program.graph.nodes:
+                if node.target is torch.ops.aten.mul.Tensor:
+                    node.meta["delegation_tag"] = "product"
+            spec = DelegationSpec(kind.__name__, [CompileSpec("factor", bytes([3]))])
+            return PartitionResult(exported_program, {"product": spec})
+
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 3 + 1
+
+    shapes = ({0: torch.export.Dim("n", min=1, max=9)},)
+    exported = torch.export.export(Scaled(), (torch.ones(2),), dynamic_shapes=shapes)
+    return et.to_edge_transform_and_lower(exported, partitioner=[Products()]).to_executorch()
 
 
 @pytest.mark.parametrize("name", [path.stem for path in PROGRAMS])

@@ -17,6 +17,7 @@ import torch
 from executorch_py._shown import Told
 from executorch_py.devtools.bundled_program import schema
 from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
+from executorch_py.element_types import torch_name
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from executorch_py.graphs.dtypes import dtype_code
 from executorch_py.runtime import MethodMetadata, Runtime, ScalarType
@@ -112,7 +113,8 @@ def _require_fit(where: str, case: MethodTestCase, metadata: MethodMetadata) -> 
                 continue
             info = metadata.output_tensor_meta(index) if outputs else metadata.input_tensor_meta(index)
             if dtype_code(value.dtype) != info.dtype():
-                raise InvalidTypeError(f"{place} has dtype {value.dtype}, the method has {info!r} there")
+                wanted = f"torch.{torch_name(info.dtype())}"
+                raise InvalidTypeError(f"{place} has dtype {value.dtype}, the method has {wanted} there")
             bounds = info.bounds()
             if len(bounds) != value.dim() or any(
                 not low <= size <= high for size, (low, high) in zip(value.shape, bounds, strict=False)
