@@ -188,8 +188,7 @@ def _private_nbytes() -> int:
 
 
 def _base_and_own(name: str, weight: torch.Tensor) -> str:
-    """By size, as quantized weights are called _frozen_param0 and the like."""
-    return "own" if len(weight.shape) > 0 and weight.shape[0] == 8 else "base"
+    return "own" if name.startswith("own.") else "base"
 
 
 class Wide(nn.Module):

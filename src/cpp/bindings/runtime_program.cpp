@@ -308,7 +308,7 @@ void init_runtime_program(py::module_& module) {
       .def("cancel", &CallableMethod::cancel, "Makes a running execution end soon; from any thread")
       .def("input_value", &CallableMethod::input_value, py::arg("index"),
            "Value of an input that is no tensor, as fixed at export or as last given; None for tensors")
-      .def("attribute", &attribute_of, py::arg("name"), "A live view of a tensor of the state; None: it has no such one")
+      .def("attribute", &attribute_of, py::arg("name"), "A live view of a tensor of the state, or None")
       .def("reset_state", &CallableMethod::reset_state, "Puts the session's mutable buffers to their initial values")
       .def_property_readonly(
           "meta",

@@ -15,12 +15,15 @@ An entry names an operator of ATen (``op``) or brings its schema (``func``), and
             out: [T0, D0]
           kernel_name: mine::add_float_out
 
-``mine::add_out`` is the function ``mine::native::add_out``. A kernel without ``arg_meta`` takes every call. Uses the
-standard library only, as ops_yaml.py does. Not for: tables in our own format.
+``mine::add_out`` is the function ``mine::native::add_out``. A kernel without ``arg_meta`` takes every call. An entry may
+name the functional variant (``op: add.Tensor``, or ``func`` without out arguments): it stands for its out variant, which
+is what programs call; without kernels it only declares the operator for export. Uses the standard library only, as
+ops_yaml.py does. Not for: tables in our own format.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .ops_yaml import DTYPES, Schema, Specialisation, TableError, parse_schema, read_table
+from .kernel_form import KernelForm
+from .ops_yaml import DTYPES, Op, Schema, Specialisation, TableError, parse_schema, read_table
 
 #: torch's names of element types in ``type_alias`` -> ours.
 _DTYPE_OF = {
@@ -59,8 +63,39 @@ def operator_name(entry: Mapping[str, Any]) -> str:
     """The full name of an entry's operator, "aten::add.out"."""
     if ("op" in entry) == ("func" in entry):
         raise TableError(f"line {entry['line']}: an entry has 'op', a name, or 'func', a schema")
-    name = str(entry.get("op") or entry["func"]).split("(")[0].strip()
-    return name if "::" in name else f"aten::{name}"
+    text = str(entry.get("op") or entry["func"]).strip()
+    text = text if "::" in text.partition("(")[0] else f"aten::{text}"
+    return out_variant_of(text) if "op" in entry else _out_form(text).name
+
+
+@functools.cache
+def _table() -> list[Op]:
+    return read_table(_operators())
+
+
+@functools.cache
+def _out_variants() -> dict[str, str]:
+    """Functional operators of ATen -> what programs call, ``aten::add.Tensor`` -> ``aten::add.out``."""
+    return {op.schema.name: op.out.name for op in _table() if op.out}
+
+
+def out_variant_of(name: str) -> str:
+    """What programs call for an operator of ATen; the name itself when it is that, or is not known."""
+    return _out_variants().get(name, name)
+
+
+def _out_form(text: str) -> Schema:
+    """A schema with out arguments: the given one, or that of the out variant of a functional operator."""
+    schema = parse_schema(text)
+    is_named_out = re.search(r"\.(\w+_)?out$", schema.name)
+    if is_named_out or any(argument.mutated for argument in schema.arguments):
+        return schema
+    return KernelForm.of(schema).schema
+
+
+def _is_declaration(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry declares a functional operator and brings no kernel."""
+    return "func" in entry and "kernels" not in entry and "!" not in str(entry["func"])
 
 
 def read_published(path: Path) -> list[PublishedKernel]:
@@ -73,6 +108,8 @@ def read_published(path: Path) -> list[PublishedKernel]:
     try:
         for entry in read_entries(path.read_text(encoding="utf-8")):
             name = operator_name(entry)
+            if _is_declaration(entry):
+                continue
             if name in found:
                 raise TableError(f"line {entry['line']}: {name} has an entry already")
             found[name] = _kernels_of(entry, name)
@@ -81,6 +118,16 @@ def read_published(path: Path) -> list[PublishedKernel]:
     except UnicodeDecodeError as error:
         raise TableError(f"{path.name}: is no text in UTF-8: {error}") from None
     return [kernel for kernels in found.values() for kernel in kernels]
+
+
+def selected(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str] | None]:
+    """The operators that a table selects, each with its element types; None: all."""
+    found: dict[str, set[str] | None] = {}
+    for entry in entries:
+        name = operator_name(entry)
+        if name not in found or not _is_declaration(entry):
+            found[name] = dtypes_of(entry)
+    return found
 
 
 def dtypes_of(entry: Mapping[str, Any]) -> set[str] | None:
@@ -112,10 +159,11 @@ def _kernels_of(entry: Mapping[str, Any], name: str) -> list[PublishedKernel]:
 
 def _schema_of(entry: Mapping[str, Any], name: str) -> Schema:
     if "func" in entry:
-        return parse_schema(name + str(entry["func"])[str(entry["func"]).index("(") :])
-    known = {op.out.name: op.out for op in read_table(_operators()) if op.out}
+        text = str(entry["func"]).strip()
+        return _out_form(text if "::" in text.partition("(")[0] else f"aten::{text}")
+    known = {op.out.name: op.out for op in _table() if op.out}
     if name not in known:
-        raise TableError(f"line {entry['line']}: {name} is no out variant of ops.yaml; give its schema, with 'func'")
+        raise TableError(f"line {entry['line']}: {name} is no operator of ops.yaml; give its schema, with 'func'")
     return known[name]
 
 

@@ -3,6 +3,7 @@
 A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out f32 i64`.
 A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [f32, i64]`, or is a published table of kernels
 (published_yaml.py), which selects the operators that it names.
+Operators are named as programs call them, or by their functional variant, aten::add.Tensor.
 A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from .ops_yaml import DTYPE_GROUPS, DTYPES, TableError, read_yaml
 from .pte_operators import read_pte_operators
-from .published_yaml import dtypes_of, is_published, operator_name, read_entries
+from .published_yaml import is_published, out_variant_of, read_entries, selected
 
 
 class Selection:
@@ -57,8 +58,7 @@ def read_selection(path: Path | None) -> Selection:
     text = path.read_text(encoding="utf-8")
     if path.suffix in (".yaml", ".yml") and is_published(text):
         try:
-            for entry in read_entries(text):
-                entries[operator_name(entry)] = dtypes_of(entry)
+            entries = selected(read_entries(text))
         except TableError as error:
             raise TableError(f"{path.name}: {error}") from None
     elif path.suffix in (".yaml", ".yml"):
@@ -67,10 +67,10 @@ def read_selection(path: Path | None) -> Selection:
             if set(entry) - {"line", "op", "dtypes"} or "op" not in entry:
                 raise TableError(f"{where}: an entry has 'op' and, when not all are wanted, 'dtypes'")
             dtypes = entry.get("dtypes", [])
-            entries[entry["op"]] = _expand(dtypes if isinstance(dtypes, list) else [dtypes], where)
+            entries[out_variant_of(entry["op"])] = _expand(dtypes if isinstance(dtypes, list) else [dtypes], where)
     else:
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#")[0].split()
             if words:
-                entries[words[0]] = _expand(words[1:], f"{path.name}: line {number}")
+                entries[out_variant_of(words[0])] = _expand(words[1:], f"{path.name}: line {number}")
     return Selection(entries)

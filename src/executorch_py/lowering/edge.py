@@ -31,6 +31,7 @@ from executorch_py.graphs.modes import warn_of_training
 from executorch_py.graphs.program_state import mark_trained
 from executorch_py.graphs.rewriting import nodes_with_bodies
 from executorch_py.graphs.torch_quantized import export_hint
+from executorch_py.graphs.weight_names import with_weight_names
 
 from .config import EdgeCompileConfig, ExecutorchBackendConfig, require_known_methods
 from .delegated import Delegated
@@ -285,7 +286,7 @@ def _to_edge(
         functional = canonical_quantization(expand_operators(functionalize(inline_wrappers(program))))
         wanted, accepts = _wanted_whole(functional, partitioners.get(name, ()), config)
         whole = frozenset((*KEPT_WHOLE, *wanted)) - set(config.decompose_ops)
-        edge[name] = decompose(functional, whole, accepts)
+        edge[name] = with_weight_names(decompose(functional, whole, accepts))
         if config._check_ir_validity:
             check_edge(name, edge[name], {*wanted, *config._core_aten_ops_exception_list})
     mark_trained(edge)

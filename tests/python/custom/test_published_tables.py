@@ -94,6 +94,70 @@ def test_a_table_selects_operators(tmp_path):
     assert selection.has("twice::scale.out") and not selection.has("aten::mul.out")
 
 
+FUNCTIONAL = """
+- func: twice::scale(Tensor x, float by=2.0) -> Tensor
+- op: add.Tensor
+  kernels:
+    - arg_meta: null
+      kernel_name: mine::add_out
+- func: twice::shift.Scalar(Tensor x, Scalar by) -> Tensor
+  kernels:
+    - arg_meta: null
+      kernel_name: mine::shift_scalar_out
+- func: twice::both(Tensor x) -> (Tensor, Tensor)
+  kernels:
+    - arg_meta: null
+      kernel_name: mine::both_out
+- func: twice::scale.out(Tensor x, float by=2.0, *, Tensor(a!) out) -> Tensor(a!)
+  type_alias:
+    T0: [Float]
+  dim_order_alias:
+    D0: [[0, 1]]
+  kernels:
+    - arg_meta:
+        x: [T0, D0]
+        out: [T0, D0]
+      kernel_name: mine::scale_out
+"""
+
+
+def test_a_functional_entry_stands_for_its_out_variant(tmp_path):
+    """Its kernels have the out arguments; without kernels it is for export alone."""
+    kernels = read_published(table(tmp_path, FUNCTIONAL))
+    told = {k.schema.name: [a.name for a in k.schema.arguments if a.is_out] for k in kernels}
+    assert told == {
+        "aten::add.out": ["out"],
+        "twice::shift.Scalar_out": ["out"],
+        "twice::both.out": ["out0", "out1"],
+        "twice::scale.out": ["out"],
+    }
+    header = published_library.kernels_header(kernels, "")
+    assert (
+        "Tensor& shift_scalar_out(KernelRuntimeContext& context, const Tensor& x, const Scalar& by, Tensor& out);"
+        in header
+    )
+    with pytest.raises(TableError, match="has an entry already"):
+        read_published(table(tmp_path, FUNCTIONAL.replace("op: add.Tensor", "op: add.out") + FUNCTIONAL[1:]))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_functional_entries_select_what_programs_call(tmp_path, swap):
+    entries = ("\n" + FUNCTIONAL.strip()).split("\n- ")[1:]
+    text = "".join(f"- {one}\n" for one in (reversed(entries) if swap else entries))
+    selection = read_selection(table(tmp_path, text))
+    assert selection.dtypes("twice::scale.out") == {"f32"} and selection.dtypes("aten::add.out") is None
+    assert all(selection.has(name) for name in ("aten::add.out", "twice::shift.Scalar_out", "twice::both.out"))
+    assert not selection.has("aten::add.Tensor")
+
+
+def test_lists_of_operators_take_functional_names(tmp_path):
+    named = read_selection(table(tmp_path, "aten::add.Tensor f32\naten::mm\ntwice::scale.out\n", "ops.txt"))
+    own = read_selection(table(tmp_path, "- op: aten::add.Tensor\n  dtypes: [f32]\n- op: aten::mm.out\n", "own.yaml"))
+    for selection in (named, own):
+        assert selection.dtypes("aten::add.out") == {"f32"} and selection.has("aten::mm.out")
+    assert named.has("twice::scale.out")
+
+
 def test_the_first_of_two_tables_wins(tmp_path):
     fast = "- op: add.out\n  kernels:\n    - arg_meta: null\n      kernel_name: fast::add_out\n"
     kernels = published_library.merged(
@@ -106,7 +170,7 @@ def test_the_first_of_two_tables_wins(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("add.out", "nothing.out", "no out variant"),
+        ("add.out", "nothing.out", "no operator of ops.yaml"),
         ("op: add.out", "op: gelu.out", "has an entry already"),
         ("arg_meta: null", "arg_meta: some", "null or the types"),
         ("kernel_name: torch", "kernel: torch", "kernel_name"),
@@ -194,7 +258,9 @@ TWICE = """- func: twice::scale.out(Tensor x, float by=2.0, *, Tensor(a!) out) -
 def test_a_library_from_a_published_table(tmp_path):
     assert Path(et.cmake_prefix_path).is_dir(), "build the target et_sdk"
     table(tmp_path, TWICE, "custom_ops.yaml")
-    table(tmp_path, TWICE.replace("twice::scale", "other::scale"), "fallback.yaml")
+    functional = TWICE.replace("twice::scale", "other::scale").replace("scale.out(", "scale(")
+    functional = functional.replace(", *, Tensor(a!) out) -> Tensor(a!)", ") -> Tensor")
+    table(tmp_path, functional, "fallback.yaml")
     (tmp_path / "kernels.cpp").write_text(KERNELS + KERNELS[KERNELS.index("namespace") :].replace("twice", "other"))
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.24)\nproject(twice LANGUAGES CXX)\n"
