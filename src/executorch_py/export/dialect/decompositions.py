@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from .backward import BACKWARD_DECOMPOSITIONS
+
 aten = torch.ops.aten
 
 #: Operator -> function that computes the same.
-OWN_DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {}
+OWN_DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {**BACKWARD_DECOMPOSITIONS}
 
 
 def _decomposes(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
