@@ -127,7 +127,7 @@ class Outliner {
 /// Puts the nodes of the graph into an order in which every part stands together; equal ones keep their order.
 class Reorder {
  public:
-  Reorder(ir::Graph& graph, const std::vector<Part>& parts) : graph_(graph), parts_(parts) {
+  Reorder(ir::Graph& graph, const std::vector<Part>& parts) : graph_(graph) {
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const ir::Node* node : parts[i]) {
         vertex_of_[node] = i;
@@ -196,7 +196,6 @@ class Reorder {
   }
 
   ir::Graph& graph_;
-  const std::vector<Part>& parts_;
   std::unordered_map<const ir::Node*, size_t> vertex_of_;
   std::vector<std::vector<ir::Node*>> members_;
   std::vector<std::vector<size_t>> successors_;

@@ -82,9 +82,8 @@ struct InputSlot {
     kBorrowedPast,  ///< there, or in a copy where reading past its end might meet a page that is not there
   };
   EValue* value = nullptr;
-  void* memory =
-      nullptr;        // kCopiedBack: the caller's; kBorrowedPast: its own place in the arena, nullptr: there is none
-  size_t nbytes = 0;  // of its own place
+  void* memory = nullptr;     // kCopiedBack: the caller's; kBorrowedPast: a place of its own in the arena, if any
+  size_t nbytes = 0;          // of that place
   uint16_t dynamic_dims = 0;  // bit d: dimension d may differ from the program's size
   Binding binding = Binding::kConstant;
   bool is_set = false;  // since the last execution
