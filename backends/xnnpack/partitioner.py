@@ -17,6 +17,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
 from executorch_py.export.importer.programs import import_programs
+from executorch_py.graphs.recurrent import parts_of_recurrent, unroll_recurrent
 
 from .operator_config import OperatorConfig, is_meant, operators_of
 from .preprocess import BACKEND_ID, Precision, delegation_spec
@@ -86,6 +87,9 @@ class XnnpackPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags the supported nodes and notes the reason at each other one."""
+        if not self._leaves_functions:
+            unroll_recurrent(exported_program)
+        steps = parts_of_recurrent(exported_program.graph_module)
         imported = import_programs({"forward": exported_program})
         specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]
         reasons: dict[fx.Node, str] = {}
@@ -97,6 +101,8 @@ class XnnpackPartitioner(Partitioner):
             if costs:
                 note_refusal(node, BACKEND_ID, costs)
             reasons[node] = reasons.get(node) or reason  # one node may have become several
+            if node in steps:
+                reasons[node] = "it is part of a recurrent layer's step; the steps run as one operator"
         for node in reasons if self._operators is not None else ():
             if not reasons[node] and not is_meant(node, self._operators):
                 reasons[node] = "its operator is not among the configs of the partitioner"

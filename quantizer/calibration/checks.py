@@ -27,6 +27,7 @@ from torch import fx, nn
 from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotSupportedError
+from executorch_py.graphs.rewriting import nodes_with_bodies
 from executorch_py.graphs.torch_quantized import quantized_part
 
 from .batch_norm import is_in_training
@@ -166,7 +167,7 @@ def _require_float_graph(graph: fx.Graph) -> None:
 
 def require_known_operators(model: fx.GraphModule, operators: Iterable[Any]) -> None:
     """Warns of operators that a quantizer was told to quantize and that are not in the model: another overload, say."""
-    targets = {target for node in model.graph.nodes for target in (node.target, node.meta.get(WRITTEN_AS))}
+    targets = {target for node in nodes_with_bodies(model) for target in (node.target, node.meta.get(WRITTEN_AS))}
     known = {key for target in targets for key in (target, getattr(target, "overloadpacket", None))}
     unknown = [str(operator) for operator in operators if operator not in known]
     if unknown:
@@ -185,7 +186,7 @@ def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iter
     """
     import difflib
 
-    places = [place for node in model.graph.nodes for place in modules_of(node)]
+    places = [place for node in nodes_with_bodies(model) for place in modules_of(node)]
     for what, wanted, known in (
         ("module", names, {path for path, _ in places}),
         ("module type", types, {kind for _, kind in places}),

@@ -44,6 +44,7 @@ from executorch_py.quantizer.rules.lifting import (
     lift,
     unlift,
 )
+from executorch_py.quantizer.rules.loops import graphs_of, written_as_loops
 from executorch_py.quantizer.rules.matching import constants_remembered
 from executorch_py.quantizer.spec.config import as_config
 from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
@@ -122,6 +123,21 @@ def prepare(
     dynamic_shapes: Any = None,
 ) -> fx.GraphModule:
     """The model with observers, for :func:`calibrate` and :func:`convert`. Arguments and errors as in :func:`quantize`."""
+    with written_as_loops():
+        return prepare_in_steps(
+            model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
+        )
+
+
+def prepare_in_steps(
+    model: nn.Module | ExportedProgram,
+    example_inputs: tuple[Any, ...] = (),
+    config_or_quantizer: Choice = "static_int8",
+    *,
+    example_kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> fx.GraphModule:
+    """As :func:`prepare`, with the steps of recurrent layers in the graph itself, where they can be edited."""
     quantizer = _quantizer(config_or_quantizer)
     if isinstance(config_or_quantizer, QuantizationConfig) and config_or_quantizer.is_qat:
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
@@ -257,7 +273,8 @@ def convert(prepared: fx.GraphModule) -> ExportedProgram:
     converted, program = converted_graph(prepared)
     if not is_trained:
         share_input_scales(converted)
-    round_biases(converted)
+    for graph in graphs_of(converted):
+        round_biases(graph)
     return lift(converted, program)
 
 
@@ -271,13 +288,15 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
         )
     batch_norm.close_after_training(prepared)
     with constants_remembered():
-        _observe_weights(prepared)
-        check_observers(prepared)
-        fit_biases(prepared)
+        for graph in graphs_of(prepared):
+            _observe_weights(graph)
+            check_observers(graph)
+            fit_biases(graph)
     del prepared.meta[PROGRAM]
     converted = convert_graph(prepared, fold_quantize=False)
-    fold_quantized_constants(converted)
-    freeze_computed_weights(converted)  # biases
+    for graph in graphs_of(converted):
+        fold_quantized_constants(graph)
+        freeze_computed_weights(graph)  # biases
     return converted, program
 
 

@@ -12,18 +12,15 @@ import contextlib
 import types
 from collections.abc import Iterator
 
-import torch
 from executorch_py.quantizer.calibration import batch_norm, fake_quantization
 from executorch_py.quantizer.calibration.insertion import insert_observers, replace_by_quantization
 from executorch_py.quantizer.calibration.torchao_folding import OURS, close
 from executorch_py.quantizer.rules.lifting import LazyGraphModule
+from executorch_py.quantizer.rules.loops import BODIES, bodies_of, held_in_bodies, scan
 from executorch_py.quantizer.spec.pt2e import Quantizer, convert_prepared, node_name_to_scope
 from torch import fx, nn
 
 from executorch_py.errors import InvalidStateError
-
-#: Loops -> the argument that is the body.
-_BODIES = {torch.ops.higher_order.scan: 0, torch.ops.higher_order.while_loop: 1}
 
 
 def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
@@ -36,10 +33,10 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
     return _written(prepare_graph(model, quantizer))
 
 
-def prepare_graph(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
-    """As :func:`prepare_pt2e`; the code of the module is written when it first runs."""
+def prepare_graph(model: fx.GraphModule, quantizer: Quantizer, is_body: bool = False) -> fx.GraphModule:
+    """As :func:`prepare_pt2e`, or a part of it; the code of the module is written when it first runs."""
     batch_norm.fold(model)
-    return _without_modes(_prepared(model, quantizer, is_qat=False))
+    return _without_modes(_prepared(model, quantizer, is_qat=False, is_body=is_body))
 
 
 def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
@@ -77,11 +74,9 @@ def convert_graph(
     if not model.meta.get(OURS):
         return convert_prepared(model, use_reference_representation, fold_quantize)
     close(model)
-    for node in model.graph.nodes:
-        if node.target in _BODIES:
-            name = str(node.args[_BODIES[node.target]].target)
-            body = convert_graph(model.get_submodule(name), use_reference_representation, fold_quantize)
-            setattr(model, name, body)
+    for node, body in bodies_of(model):
+        converted_body = convert_graph(body, use_reference_representation, fold_quantize)
+        setattr(model, str(node.args[BODIES[node.target]].target), converted_body)
     with _nested_bodies_kept(model), batch_norm.hidden_from_torchao(model):
         converted = replace_by_quantization(model, use_reference_representation, fold_quantize)
     batch_norm.shown(converted)
@@ -110,20 +105,47 @@ def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
     return module
 
 
-def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:
+def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool, is_body: bool = False) -> fx.GraphModule:
     meta, scopes = dict(model.meta), node_name_to_scope(model)
     model = quantizer.transform_for_annotation(model)
+    if not is_qat:
+        held_in_bodies(model)
     quantizer.annotate(model)
-    quantizer.validate(model)
+    if not is_body:
+        quantizer.validate(model)
     if is_qat:
         batch_norm.open_for_training(model)
     prepared = insert_observers(model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update({**meta, OURS: True})
-    for node in prepared.graph.nodes:
-        if not is_qat and node.target in _BODIES:
-            name = str(node.args[_BODIES[node.target]].target)
-            setattr(prepared, name, prepare_graph(prepared.get_submodule(name), quantizer))
+    if not is_qat:
+        for node, body in bodies_of(prepared):
+            prepared_body = prepare_graph(body, quantizer, is_body=True)
+            setattr(prepared, str(node.args[BODIES[node.target]].target), prepared_body)
+            _share_observers(prepared, node, prepared_body)
     return prepared
+
+
+def _share_observers(prepared: fx.GraphModule, loop: fx.Node, body: fx.GraphModule) -> None:
+    """What goes through a loop item by item has the scale that it has as a whole."""
+    if loop.target is not scan:
+        return
+    _, initial, scanned, _ = loop.args
+    inputs = [node for node in body.graph.nodes if node.op == "placeholder"]
+    for whole, item in zip(scanned, inputs[len(initial) :], strict=False):
+        if whole.op != "call_module":
+            continue
+        observer = prepared.get_submodule(whole.target)
+        for reader in item.users:
+            if reader.op == "call_module" and _is_like(body.get_submodule(reader.target), observer):
+                setattr(body, reader.target, observer)
+
+
+def _is_like(observer: nn.Module, other: nn.Module) -> bool:
+    """Whether two observers choose scales in one way."""
+    names = ("dtype", "quant_min", "quant_max", "qscheme", "is_dynamic")
+    return type(observer) is type(other) and all(
+        getattr(observer, name, None) == getattr(other, name, None) for name in names
+    )
 
 
 @contextlib.contextmanager

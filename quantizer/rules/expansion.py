@@ -16,8 +16,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from executorch_py.export.decompose.decomposer import keeping, without_mkldnn
+from executorch_py.graphs.recurrent import mark_recurrent
 from executorch_py.graphs.rewriting import inherited_meta
 
+from .loops import is_one_operator, scan, written
 from .matching import LINEAR, MATMUL, Operators, is_float32, ops
 from .steps import PLACE, places_in_steps
 
@@ -78,7 +80,7 @@ def expand(
         if node.op != "call_function":
             continue
         if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
-            _replace(model, node, node.target)
+            _replace(model, node, written(node.target))
             changed = True
         elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node) and follows(node):
             _replace(model, node, WRITTEN_OUT[node.target])
@@ -108,12 +110,18 @@ def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any])
                 new[inner] = next(inputs)
             elif inner.op == "get_attr":
                 name = f"_{node.name}_{inner.target}".replace(".", "_")
-                model.register_buffer(name, getattr(traced, inner.target))
+                held = getattr(traced, inner.target)
+                if isinstance(held, fx.GraphModule):
+                    model.add_module(name, _with_meta_of(node, held))
+                else:
+                    model.register_buffer(name, held)
                 new[inner] = model.graph.get_attr(name)
                 new[inner].meta["val"] = inner.meta.get("val")
             elif inner.op == "call_function":
                 new[inner] = model.graph.node_copy(inner, lambda old: new[old])
                 new[inner].meta = inherited_meta(node, inner.meta.get("val"))
+                if inner.target is scan and is_one_operator(node):
+                    mark_recurrent(new[inner])
                 if inner in places:
                     new[inner].meta[PLACE] = (node.name, places[inner])
             else:
@@ -125,6 +133,14 @@ def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any])
             user.replace_all_uses_with(results[user.args[1]])
             model.graph.erase_node(user)
     model.graph.erase_node(node)
+
+
+def _with_meta_of(node: fx.Node, body: fx.GraphModule) -> fx.GraphModule:
+    """A body whose nodes belong to the module that ``node`` belongs to."""
+    for inner in body.graph.nodes:
+        if inner.op == "call_function":
+            inner.meta = inherited_meta(node, inner.meta.get("val"))
+    return body
 
 
 def _traced(node: fx.Node, operator: Callable[..., Any]) -> fx.GraphModule:

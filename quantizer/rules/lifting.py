@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InternalError
 from executorch_py.graphs.rewriting import argument_of, with_guards_of
 
+from .loops import given_to_bodies
 from .matching import CONV, CONV_TRANSPOSE, LINEAR, constants_remembered, is_constant
 
 aten = torch.ops.aten
@@ -190,6 +191,7 @@ class _Lifting:
         self._fakes: dict[Any, torch.Tensor] = {}
 
     def run(self) -> ExportedProgram:
+        given_to_bodies(self._module, lambda value: self._fake(value.shape, value.dtype))
         self._lift_constants()
         self._add_user_inputs()
         writes: list[tuple[OutputKind, str, fx.Node]] = []

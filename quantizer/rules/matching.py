@@ -283,6 +283,10 @@ def depends_on_inputs(node: fx.Node) -> bool:
     return False
 
 
+#: In ``Node.meta`` of a body's input: it is made of sizes (``is_of_sizes``) in all turns of its loop.
+OF_SIZES = "executorch_py.of_sizes"
+
+
 def is_of_sizes(node: fx.Node) -> bool:
     """Whether a value, with observers or without, is made of sizes and of what the model holds and never writes.
 
@@ -291,7 +295,8 @@ def is_of_sizes(node: fx.Node) -> bool:
     seen, waiting = set(), [node]
     while waiting:
         one = waiting.pop()
-        if one.op == "placeholder" or (one.op == "get_attr" and any(_writes(user, one) for user in one.users)):
+        is_input = one.op == "placeholder" and not one.meta.get(OF_SIZES)
+        if is_input or (one.op == "get_attr" and any(_writes(user, one) for user in one.users)):
             return False
         if one not in seen and one.target is not torch.ops.aten.sym_size.int:
             seen.add(one)

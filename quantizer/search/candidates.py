@@ -155,7 +155,7 @@ class Candidates:
         Raises:
             InvalidArgumentError: A group's pattern fits no layer; nothing is quantized to integers.
         """
-        prepared = flow.prepare(
+        prepared = flow.prepare_in_steps(
             model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
         )
         program = prepared.meta[flow.PROGRAM]

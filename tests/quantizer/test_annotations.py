@@ -8,10 +8,14 @@ from executorch_py.quantizer import (
     ExampleQuantizer,
     SharedQuantizationSpec,
     XNNPACKQuantizer,
+    calibrate,
+    convert,
     quantization_config,
     quantize,
 )
 from executorch_py.quantizer.calibration.checks import QuantizationWarning
+from executorch_py.quantizer.flow.flow import prepare_in_steps
+from executorch_py.quantizer.rules.loops import bodies_of
 from executorch_py.quantizer.spec.config import PRESETS
 from executorch_py.quantizer.spec.pt2e import ANNOTATION
 from torch import nn
@@ -52,6 +56,13 @@ def annotated(module, inputs, quantizer) -> list[str]:
             )
             lines.append(f"{node.name}({inputs_text}) -> {spec_text(annotation.output_qspec)}")
     return lines
+
+
+def in_steps(module, x, quantizer, data):
+    """A program in which the steps of recurrent layers stand one behind the other."""
+    prepared = prepare_in_steps(module, x, quantizer)
+    calibrate(prepared, data)
+    return convert(prepared)
 
 
 def preset(name: str) -> XNNPACKQuantizer:
@@ -353,8 +364,13 @@ def test_recurrent_layers_are_taken_apart(kind, name):
     ],
 )
 def test_steps_of_a_recurrent_layer_have_one_scale(module, x, products):
+    """Where they stand one behind the other, and where they are the body of a loop."""
     data = [(torch.randn(5, 1, 4) * 2,) for _ in range(2)]
-    graph = quantize(module.eval(), (x,), "static_int8", data).graph
+    loops = quantize(module.eval(), (x,), "static_int8", data).graph_module
+    bodies = [body for _, body in bodies_of(loops)]
+    is_linear = [node.target is torch.ops.aten.linear.default for body in bodies for node in body.graph.nodes]
+    assert sum(is_linear) == products
+    graph = in_steps(module.eval(), (x,), "static_int8", data).graph
     scales: dict[str, list] = {}  # of the input and result of each product, by its weight
     for node in graph.nodes:
         if (
@@ -376,7 +392,7 @@ def test_steps_of_two_quantizers_keep_what_each_says():
     )
     both = ComposableQuantizer([some, XNNPACKQuantizer().set_global("static_int8")])
     x = torch.randn(6, 1, 4)
-    graph = quantize(nn.LSTM(4, 6).eval(), (x,), both, [(x,)]).graph
+    graph = in_steps(nn.LSTM(4, 6).eval(), (x,), both, [(x,)]).graph
     products = [node for node in graph.nodes if node.target is torch.ops.aten.linear.default]
     products = [node for node in products if "dequantize" in node.args[0].name]  # not of the zeros at first
     at_run_time = [node.name for node in products if not isinstance(node.args[0].args[1], float)]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 import executorch_py as et
@@ -178,7 +179,7 @@ def test_configurations(config: object, kind: type[nn.RNNBase]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_integers_of_16_bits_keep_their_steps(kind: type[nn.RNNBase]) -> None:
+def test_integers_of_16_bits_are_a_loop_in_the_file(kind: type[nn.RNNBase]) -> None:
     torch.manual_seed(0)
     x = rows(STEPS, 3, 16)
     text = (
@@ -186,7 +187,7 @@ def test_integers_of_16_bits_keep_their_steps(kind: type[nn.RNNBase]) -> None:
         .dump()
         .split("method @forward")[1]
     )
-    assert text.count("_gates.out") == STEPS
+    assert text.count("_gates.out") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -264,6 +265,79 @@ def test_steps_stay_out_of_the_delegate(preset: str, kind: type[nn.RNNBase]) -> 
         is_equal = not always and PRESETS[preset][0] != "dynamic"
         for a, b in zip(et.load(manager.buffer)(*x), et.load(kernels.buffer)(*x), strict=True):
             assert torch.equal(a, b) if is_equal else decibels(a, b) >= 30
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int4", "int8_weight_only"])
+def test_as_many_steps_as_a_call_has(preset: str, kind: type[nn.RNNBase], delegated: bool) -> None:
+    torch.manual_seed(0)
+    model = Layers(kind(16, PRESETS[preset][1], bidirectional=True)).eval()
+    with et.dynamic_sequences():
+        steps = Dim("steps", min=1, max=40)
+        exported = torch.export.export(model, rows(STEPS, 2, 16), dynamic_shapes=({0: steps},))
+    program = quantizer.quantize(exported, (), preset, [rows(n, 2, 16) for n in (STEPS, 30)])
+    partitioner = [XnnpackPartitioner(largest=True)] if delegated else []
+    file = et.to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch()
+    assert count_of(file.dump().split("method @forward")[1], preset) == 2
+    module = et.load(file.buffer)
+    for n in (1, 40, STEPS):
+        x = rows(n, 2, 16)
+        for found, exact in zip(module(*x), program.module()(*x), strict=True):
+            assert decibels(found, exact) >= 40
+
+
+@pytest.mark.parametrize("layers", [nn.RNN(16, 24), nn.LSTM(16, 24, proj_size=6)], ids=["RNN", "projection"])
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "int8_weight_only"])
+def test_layers_without_an_operator_are_loops_in_the_file(preset: str, layers: nn.RNNBase) -> None:
+    """A step stands in the file once; the numbers are those of the program."""
+    torch.manual_seed(0)
+    x = rows(STEPS, 2, 16)
+    program = quantized(Layers(layers), x, preset)
+    file = lowered(program)
+    text = file.dump().split("method @forward")[1]
+    assert text.count("aten::tanh.out") + text.count("et::lstm_gates.out") == 1
+    for found, exact in zip(et.load(file.buffer)(*x), program.module()(*x), strict=True):
+        assert decibels(found, exact) >= 40
+
+
+def test_a_loop_of_ones_own_is_a_layer() -> None:
+    """A cell in a scan is what a layer becomes; its weights are quantized where they are read."""
+
+    class Scanned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.given, self.own = nn.Linear(16, 72), nn.Linear(24, 72)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            def step(h: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), self.own(h).chunk(3, -1)
+                z, n = (hz + xz).sigmoid(), (xn + hn * (hr + xr).sigmoid()).tanh()
+                h = (h - n) * z + n
+                return h, h.clone()
+
+            return scan(step, x.new_zeros(x.shape[1], 24), self.given(x))[1]
+
+    torch.manual_seed(0)
+    x = rows(STEPS, 2, 16)
+    for preset in ("static_int8", "dynamic_int8", "int8_weight_only"):
+        program = quantized(Scanned(), x, preset)
+        assert [str(value.dtype) for name, value in program.state_dict.items() if "_frozen" in name] == [
+            "torch.int8"
+        ] * 2
+        file = lowered(program)
+        assert count_of(file.dump().split("method @forward")[1], preset) == 1
+        assert decibels(et.load(file.buffer)(*x), program.module()(*x)) >= 40
+
+
+@pytest.mark.parametrize("preset", ["static_int8", "int8_weight_only"])
+def test_macs_of_the_steps_are_counted(preset: str) -> None:
+    x = rows(STEPS, 2, 16)
+    model = Layers(nn.LSTM(16, 33, num_layers=2)).eval()
+    floats, integers = torch.export.export(model, x), quantized(model, x, preset)
+    count = et.count_macs(integers, x)
+    assert count.total == et.count_macs(floats, x).total
+    assert {row.numbers for row in count.layers} == {"integer" if preset == "static_int8" else "weight-only"}
 
 
 def test_cells_stay_in_the_delegate() -> None:

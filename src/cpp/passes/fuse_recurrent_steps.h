@@ -4,7 +4,10 @@
 
 namespace et::passes {
 
-/// Makes one operator of all steps of a quantized LSTM or GRU in one direction.
+/// Makes one operator of all steps of a quantized LSTM or GRU in one direction. They are the turns of a loop, or stand
+/// one behind the other:
+///
+///   states, c = scan([h, c], [products of the inputs]) { (h, c, part): a step as below }
 ///
 ///   parts = unbind(products of the inputs)
 ///   for each part, first to last or last to first:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,18 +116,36 @@ def macs_of(node: fx.Node) -> int:
 
 
 class _Counter(Interpreter):
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(self, module: fx.GraphModule, constants: Collection[fx.Node] = (), turns: int = 1) -> None:
         super().__init__(module)
         self.rows: list[LayerMacs] = []
-        self._constants = constant_nodes(module)
+        self._constants = {*constant_nodes(module), *constants}
+        self._turns = turns
+        for node in module.graph.nodes if constants else ():
+            if node.op == "call_function" and node.all_input_nodes and self._constants.issuperset(node.all_input_nodes):
+                self._constants.add(node)
+
+    def _run_loop(self, n: fx.Node) -> Any:
+        """Counts the body of a scan once, for all turns."""
+        body, initial, scanned, captured = self.fetch_args_kwargs_from_env(n)[0]
+        turns = scanned[0].shape[0]
+        if turns > 0:
+            inputs = [node for node in body.graph.nodes if node.op == "placeholder"][len(initial) + len(scanned) :]
+            known = [one for one, source in zip(inputs, n.args[3], strict=True) if source in self._constants]  # type: ignore[arg-type]
+            inner = _Counter(body, known, self._turns * turns)
+            inner.run(*initial, *(one[0] for one in scanned), *captured)
+            self.rows += inner.rows
+        return super().run_node(n)
 
     def run_node(self, n: fx.Node) -> Any:
+        if n.target is torch.ops.higher_order.scan:
+            return self._run_loop(n)
         rule = _RULES.get(op_name(n)) if n.op == "call_function" else None
         if rule is None:
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         result = super().run_node(n)
-        macs = rule(args, kwargs, result)
+        macs = rule(args, kwargs, result) * self._turns
         source = source_of(n)
         where = f"{source.file}:{source.line}" if source.file else ""
         self.rows.append(LayerMacs(n.name, op_name(n), where, source.module_path, macs, self._numbers(n)))

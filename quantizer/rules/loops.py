@@ -1,0 +1,227 @@
+"""Recurrent layers as loops: torch's ``scan``, whose body is one step of the layer.
+
+A quantizer annotates the body once, all steps go through its observers, and ``fuse-recurrent-steps`` makes one operator
+of it. The products of the inputs stand in front of the loop, as torch itself computes them. Without such an operator
+(a projection, ``nn.RNN``, integers of 16 bits) the program holds the loop.
+
+Constants that a body reads stand in it while it is quantized (``held_in_bodies``); afterwards the loop takes them as
+operands again (``given_to_bodies``).
+"""
+
+import contextlib
+import contextvars
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.nn.functional import linear
+
+from .matching import OF_SIZES, is_of_sizes
+
+aten = torch.ops.aten
+scan = torch.ops.higher_order.scan
+
+#: Loops -> the argument that is the body.
+BODIES = {scan: 0, torch.ops.higher_order.while_loop: 1}
+
+_WRITES_LOOPS: contextvars.ContextVar[bool] = contextvars.ContextVar("writes_loops", default=False)
+
+
+@contextlib.contextmanager
+def written_as_loops() -> Iterator[None]:
+    """While active, quantizers write recurrent layers as loops; otherwise step by step."""
+    token = _WRITES_LOOPS.set(True)
+    try:
+        yield
+    finally:
+        _WRITES_LOOPS.reset(token)
+
+
+Step = Callable[..., tuple[torch.Tensor, ...]]
+
+
+def _lstm_step(h: torch.Tensor, c: torch.Tensor, x: torch.Tensor, w: Any, b: Any, r: Any) -> tuple[torch.Tensor, ...]:
+    i, f, g, o = (linear(h, w, b) + x).chunk(4, -1)
+    cell = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    hidden = torch.sigmoid(o) * torch.tanh(cell)
+    return hidden if r is None else linear(hidden, r), cell
+
+
+def _gru_step(h: torch.Tensor, x: torch.Tensor, w: Any, b: Any, r: Any) -> tuple[torch.Tensor, ...]:
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), linear(h, w, b).chunk(3, -1)
+    update = torch.sigmoid(hz + xz)
+    new = torch.tanh(xn + hn * torch.sigmoid(hr + xr))
+    return ((h - new) * update + new,)
+
+
+def _tanh_step(h: torch.Tensor, x: torch.Tensor, w: Any, b: Any, r: Any) -> tuple[torch.Tensor, ...]:
+    return (torch.tanh(linear(h, w, b) + x),)
+
+
+def _relu_step(h: torch.Tensor, x: torch.Tensor, w: Any, b: Any, r: Any) -> tuple[torch.Tensor, ...]:
+    return (torch.relu(linear(h, w, b) + x),)
+
+
+def _direction(
+    step: Step,
+    rows: torch.Tensor,
+    states: list[torch.Tensor],
+    of_input: tuple[Any, Any],
+    of_state: list[Any],
+    reverse: bool,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """One layer in one direction: the hidden states of all steps, and the last states."""
+    products = linear(rows, *of_input)
+    count = len(states) + 1
+
+    def body(*operands: torch.Tensor) -> list[torch.Tensor]:
+        constants = iter(operands[count:])
+        after = step(*operands[:count], *(None if one is None else next(constants) for one in of_state))
+        return [*after, after[0].clone()]
+
+    captured = tuple(one for one in of_state if one is not None)
+    *last, hidden = scan(body, states, [products.flip(0) if reverse else products], captured)
+    return hidden.flip(0) if reverse else hidden, last
+
+
+def _layers(
+    step: Step,
+    rows: torch.Tensor,
+    hx: Any,
+    params: Sequence[torch.Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[torch.Tensor, ...]:
+    """What a recurrent layer's operator computes in inference."""
+    rows = rows.transpose(0, 1) if batch_first else rows
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    directions = 2 if bidirectional else 1
+    count = len(params) // (num_layers * directions)
+    last: list[list[torch.Tensor]] = []
+    for layer in range(num_layers):
+        results = []
+        for direction in range(directions):
+            index = layer * directions + direction
+            w_input, w_hidden, *rest = params[index * count : (index + 1) * count]
+            b_input, b_hidden = rest[:2] if has_biases else (None, None)
+            projection = rest[-1] if len(rest) % 2 else None
+            result, after = _direction(
+                step,
+                rows,
+                [one[index] for one in states],
+                (w_input, b_input),
+                [w_hidden, b_hidden, projection],
+                direction == 1,
+            )
+            results.append(result)
+            last.append(after)
+        rows = torch.cat(results, -1) if len(results) > 1 else results[0]
+    rows = rows.transpose(0, 1) if batch_first else rows
+    return (rows, *(torch.stack(one) for one in zip(*last, strict=True)))
+
+
+#: Recurrent layers -> their step.
+_STEPS: dict[Any, Step] = {
+    aten.lstm.input: _lstm_step,
+    aten.gru.input: _gru_step,
+    aten.rnn_tanh.input: _tanh_step,
+    aten.rnn_relu.input: _relu_step,
+}
+
+
+def written(target: Any) -> Callable[..., Any]:
+    """What an operator is replaced by: a recurrent layer by its loops where these are written."""
+    step = _STEPS.get(target) if _WRITES_LOOPS.get() else None
+    return target if step is None else functools.partial(_layers, step)
+
+
+def is_one_operator(node: fx.Node) -> bool:
+    """Whether ``fuse-recurrent-steps`` knows the loops of a recurrent layer: an LSTM's without a projection, a GRU's."""
+    if node.target not in (aten.lstm.input, aten.gru.input):
+        return False
+    _, _, params, _, num_layers, _, _, bidirectional = node.args[:8]
+    return len(params) // (num_layers * (2 if bidirectional else 1)) in (2, 4)  # type: ignore[arg-type, operator]
+
+
+def bodies_of(module: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.GraphModule]]:
+    """The loops of a graph with their bodies."""
+    for node in module.graph.nodes:
+        if node.target in BODIES:
+            yield node, module.get_submodule(str(node.args[BODIES[node.target]].target))
+
+
+def graphs_of(module: fx.GraphModule) -> Iterator[fx.GraphModule]:
+    """A module, the bodies of its loops, and those inside of them."""
+    yield module
+    for _, body in bodies_of(module):
+        yield from graphs_of(body)
+
+
+def held_in_bodies(module: fx.GraphModule) -> None:
+    """Constants that loops take as operands become constants of their bodies, in place."""
+    for node, body in bodies_of(module):
+        if node.target is not scan:
+            continue
+        reference, initial, scanned, captured = node.args
+        inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
+        items = scanned[0].meta.get("val") if scanned else None
+        if items is not None and items.shape[0] == 1:  # no state but the first one
+            for state, placeholder in zip(initial, inputs, strict=False):
+                placeholder.meta[OF_SIZES] = isinstance(state, fx.Node) and is_of_sizes(state)
+        kept = []
+        for operand, placeholder in zip(captured, inputs[len(initial) + len(scanned) :], strict=True):
+            if not isinstance(operand, fx.Node) or operand.op != "get_attr":
+                kept.append(operand)
+                continue
+            name = str(operand.target).replace(".", "_")
+            _hold(body, name, operator.attrgetter(str(operand.target))(module))
+            with body.graph.inserting_before(placeholder):
+                constant = body.graph.get_attr(name)
+            constant.meta = dict(placeholder.meta)
+            placeholder.replace_all_uses_with(constant)
+            body.graph.erase_node(placeholder)
+        node.args = (reference, initial, scanned, tuple(kept))
+        body.recompile()
+
+
+def given_to_bodies(module: fx.GraphModule, typed: Callable[[torch.Tensor], Any]) -> None:
+    """The opposite of ``held_in_bodies``, for what the constants have become. ``typed`` gives the type of one."""
+    for node, body in list(bodies_of(module)):
+        if node.target is not scan:
+            continue
+        reference, initial, scanned, captured = node.args
+        given = list(captured)
+        constants = [one for one in body.graph.nodes if one.op == "get_attr" and _is_tensor(body, one)]
+        inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
+        for constant in constants:
+            name = f"{reference.target}_{constant.target}"
+            if not hasattr(module, name):
+                _hold(module, name, getattr(body, constant.target))
+            with module.graph.inserting_before(node):
+                operand = module.graph.get_attr(name)
+            with body.graph.inserting_after(inputs[-1]):
+                inputs.append(body.graph.placeholder(constant.target))
+            inputs[-1].meta = {**constant.meta, "val": typed(getattr(body, constant.target))}
+            constant.replace_all_uses_with(inputs[-1])
+            body.graph.erase_node(constant)
+            given.append(operand)
+        node.args = (reference, initial, scanned, tuple(given))
+        body.recompile()
+
+
+def _is_tensor(module: fx.GraphModule, node: fx.Node) -> bool:
+    return isinstance(getattr(module, str(node.target)), torch.Tensor)
+
+
+def _hold(module: fx.GraphModule, name: str, value: torch.Tensor) -> None:
+    if isinstance(value, torch.nn.Parameter):
+        module.register_parameter(name, value)
+    else:
+        module.register_buffer(name, value)

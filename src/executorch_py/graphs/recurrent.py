@@ -1,0 +1,90 @@
+"""Loops that stand for recurrent layers: their mark, and their steps written one behind the other.
+
+A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), and the compiler one operator of that. A
+backend that takes the steps themselves has them unrolled.
+"""
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from .rewriting import inherited_meta
+
+aten = torch.ops.aten
+scan = torch.ops.higher_order.scan
+
+_MARK = "executorch_py.recurrent"
+
+
+def mark_recurrent(node: fx.Node) -> None:
+    """Says of a loop that it is a recurrent layer."""
+    node.meta["custom"] = {**(node.meta.get("custom") or {}), _MARK: True}
+
+
+def is_recurrent(node: fx.Node) -> bool:
+    """Whether a node is a loop that stands for a recurrent layer."""
+    return node.target is scan and _MARK in (node.meta.get("custom") or {})
+
+
+def parts_of_recurrent(module: fx.GraphModule) -> set[fx.Node]:
+    """The nodes that become one operator with recurrent layers: their steps, and what makes floats of their items."""
+    found: set[fx.Node] = set()
+    for node in module.graph.nodes:
+        if is_recurrent(node):
+            found |= set(module.get_submodule(str(node.args[0].target)).graph.nodes)
+            items = node.args[2][0]
+            if items.target is aten.flip.default:
+                items = items.args[0]
+            if items.target is torch.ops.quantized_decomposed.dequantize_per_tensor.default:
+                found.add(items)
+    return found
+
+
+def unroll_recurrent(program: ExportedProgram) -> None:
+    """Writes the steps of recurrent layers one behind the other, in place, where their number is known."""
+    module = program.graph_module
+    for node in list(module.graph.nodes):
+        if is_recurrent(node) and isinstance(node.args[2][0].meta["val"].shape[0], int):
+            _unroll(program, node)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+def _unroll(program: ExportedProgram, loop: fx.Node) -> None:
+    module, graph = program.graph_module, program.graph
+    reference, initial, (items,), captured = loop.args
+    body = module.get_submodule(str(reference.target)).graph  # type: ignore[union-attr]
+    inputs = [node for node in body.nodes if node.op == "placeholder"]
+    value = items.meta["val"]
+    with value.fake_mode:
+        parts_value = torch.unbind(value)
+    state, rows = list(initial), []
+
+    def emit(target: Any, args: tuple, result: Any) -> fx.Node:
+        made = graph.call_function(target, args)
+        made.meta = inherited_meta(loop, result)
+        return made
+
+    with graph.inserting_before(loop):
+        parts = emit(aten.unbind_copy.int, (items, 0), parts_value)
+        for step, part_value in enumerate(parts_value):
+            part = emit(operator.getitem, (parts, step), part_value)
+            new: dict[fx.Node, Any] = dict(zip(inputs, [*state, part, *captured], strict=True))
+            for inner in body.nodes:
+                if inner.op == "call_function":
+                    new[inner] = graph.node_copy(inner, new.__getitem__)
+                    new[inner].meta = dict(inner.meta)
+                elif inner.op == "output":
+                    *state, row = [new[one] for one in inner.args[0]]
+            rows.append(row)
+        stacked = emit(aten.stack.default, (rows, 0), loop.meta["val"][-1])
+    results = [*state, stacked]
+    for user in list(loop.users):
+        result = results[user.args[1]]  # type: ignore[index]
+        user.replace_all_uses_with(result)
+        program.graph_signature.replace_all_uses(user.name, result.name)
+        graph.erase_node(user)
+    graph.erase_node(loop)
