@@ -5,9 +5,14 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
+#include <new>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/quantized/arguments.h"
+#include "runtime/shared_cache.h"
+#include "runtime/stateful_kernel.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::optimized::quantized {
 
@@ -35,6 +40,63 @@ struct QuantizedConvolution {
     return std::isfinite(*scale);
   }
 };
+
+/// One whose threads share rows of the output: what is common to depthwise and grouped filters. The state of a kernel,
+/// copied for each call.
+struct RowConvolution : QuantizedConvolution {
+  size_t channels, taps;
+  const int8_t* beside;  ///< [at least channels]: a pixel of zero points
+
+  // Of a call.
+  const int8_t* in;  ///< [batch, in_h, in_w, channels]
+  int8_t* out;       ///< [batch, out_h, out_w, channels]
+  int64_t in_h, in_w, out_h, out_w;
+};
+
+/// Gives `w` its pixel beside the image, of at least `least` bytes.
+inline Error add_pixel_beside(runtime::PrepareContext& context, size_t least, RowConvolution* w) {
+  const size_t size = w->channels > least ? w->channels : least;
+  ET_TRY(void* const pixel, context.allocate(size, 64));
+  std::memset(pixel, static_cast<int8_t>(w->input_zero_point), size);
+  w->beside = static_cast<const int8_t*>(pixel);
+  return Error::Ok;
+}
+
+/// Keeps a plan whose weights are packed, so that the filter can go.
+template <class Plan>
+Error keep_plan(runtime::PrepareContext& context, Arguments args, const Plan& plan, void** state) {
+  ET_TRY(void* const memory, context.allocate(sizeof(Plan), alignof(Plan)));
+  *state = new (memory) Plan(plan);
+  const Tensor filter = args[ops::arguments::et_quantized_convolution::kWeight]->to_tensor();
+  runtime::release(context.shared(), filter.const_data_ptr());
+  return Error::Ok;
+}
+
+/// Runs rows(w, begin, end) over all rows of the output, each thread at least `chunk` multiplications, of which an
+/// element takes `cost`.
+template <class Plan>
+Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size_t chunk,
+               void (*rows)(const Plan&, size_t, size_t)) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[kOut]->to_tensor();
+  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
+  w.in_h = input.size(2);
+  w.in_w = input.size(3);
+  w.out_h = conv::output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
+  w.out_w = conv::output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
+  ET_RETURN_IF_ERROR(
+      conv::resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  w.in = input.const_data_ptr<int8_t>();
+  w.out = out.mutable_data_ptr<int8_t>();
+  const size_t row = static_cast<size_t>(w.out_w) * w.channels * cost;
+  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), chunk / row + 1,
+                        [&](size_t begin, size_t end) { rows(w, begin, end); });
+  return Error::Ok;
+}
 
 /// One item, or two; false for a number of items, or an item, that is none of a convolution.
 inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w) {

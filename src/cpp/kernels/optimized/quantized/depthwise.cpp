@@ -14,15 +14,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <new>
 
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_convolution.h"
-#include "runtime/shared_cache.h"
-#include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_DEPTHWISE_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_DEPTHWISE_ONCE
@@ -33,24 +30,18 @@ constexpr size_t kMaxTaps = 256;
 /// One depthwise convolution of integers. A group is a vector of 16-bit lanes of channels; the last one is moved to the
 /// front until it is whole, so that it computes some channels a second time. Within a group sums stand in two vectors
 /// of 32 bits, as interleaving puts them: of each 8 channels the first 4 in the first.
-struct QuantizedDepthwise : QuantizedConvolution {
-  size_t channels, group, groups, taps;
+struct QuantizedDepthwise : RowConvolution {
+  size_t group, groups;
   const int16_t*
       weights;  // [groups][pairs of taps][2][2 * lanes of 32 bits], taps interleaved; a tap too many has zeros
   const int32_t* biases;  // [groups][group]: less what the input's zero point contributes
   const float* scales;    // [groups][group]: of the products, in units of the output's
-  const int8_t* beside;   // [at least channels, group]: a pixel of zero points
 
   // The same for columns of bytes, where the processor multiplies those; quads is 0 elsewhere.
   size_t quads;                // fours of rows that a filter has, the last one filled with zeros
   const int8_t* quad_weights;  // [pieces][kernel_w][quads][a piece's channels, as interleaving puts them][4]
   const int32_t* quad_biases;  // [pieces][a piece's channels]; of inputs that are unsigned, 128 more each
   const float* quad_scales;
-
-  // Of a call.
-  const int8_t* in;  // [batch, in_h, in_w, channels]
-  int8_t* out;       // [batch, out_h, out_w, channels]
-  int64_t in_h, in_w, out_h, out_w;
 
   size_t first_channel(size_t g) const {
     const size_t last = channels > group ? channels - group : 0;
@@ -424,40 +415,16 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   }
   w.group = HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseGroup)();
   w.groups = (w.channels + w.group - 1) / w.group;
-  const size_t beside = std::max(w.channels, w.group);
-  ET_TRY(void* const pixel, context.allocate(beside, 64));
-  std::memset(pixel, static_cast<int8_t>(w.input_zero_point), beside);
-  w.beside = static_cast<const int8_t*>(pixel);
+  ET_RETURN_IF_ERROR(add_pixel_beside(context, w.group, &w));
   ET_RETURN_IF_ERROR(takes_quads(w) ? pack_quads(context, args, &w) : pack(context, args, &w));
-  ET_TRY(void* const memory, context.allocate(sizeof(QuantizedDepthwise), alignof(QuantizedDepthwise)));
-  *state = new (memory) QuantizedDepthwise(w);
-  runtime::release(context.shared(), args[kWeight]->to_tensor().const_data_ptr());
-  return Error::Ok;
+  return keep_plan(context, args, w, state);
 }
 
 Error run(KernelContext& context, Arguments args, void* state) {
-  QuantizedDepthwise w = *static_cast<const QuantizedDepthwise*>(state);
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
-  w.in_h = input.size(2);
-  w.in_w = input.size(3);
-  w.out_h = conv::output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
-  w.out_w = conv::output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(
-      conv::resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
-  if (out.numel() == 0) {
-    return Error::Ok;
-  }
-  w.in = input.const_data_ptr<int8_t>();
-  w.out = out.mutable_data_ptr<int8_t>();
-  constexpr size_t kChunk = 200'000;  // multiplications that are worth handing over to another thread
-  const size_t row = static_cast<size_t>(w.out_w) * w.taps * w.channels;
-  const auto rows =
-      w.quads != 0 ? HWY_DYNAMIC_POINTER(QuantizedDepthwiseQuads) : HWY_DYNAMIC_POINTER(QuantizedDepthwiseRows);
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
-                        [&](size_t begin, size_t end) { rows(w, begin, end); });
-  return Error::Ok;
+  const auto& w = *static_cast<const QuantizedDepthwise*>(state);
+  return run_rows(
+      context, args, w, w.taps, 200'000,
+      w.quads != 0 ? HWY_DYNAMIC_POINTER(QuantizedDepthwiseQuads) : HWY_DYNAMIC_POINTER(QuantizedDepthwiseRows));
 }
 
 constexpr Kernel kKernels[] = {

@@ -11,16 +11,12 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_convolution.h"
-#include "runtime/shared_cache.h"
-#include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_GROUPED_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_GROUPED_ONCE
@@ -31,18 +27,12 @@ constexpr size_t kMaxGroupedTaps = 121;
 
 /// One convolution in groups. A piece is 16 channels; the last one is moved to the front until it is whole, so that it
 /// computes some channels a second time.
-struct QuantizedGrouped : QuantizedConvolution {
-  size_t channels, group, pieces, taps;
+struct QuantizedGrouped : RowConvolution {
+  size_t group, pieces;
   const int8_t* weights;  // [pieces][taps][group / 4][16][4]
   // [pieces][16]: less what the input's zero point contributes, and 128, which makes inputs unsigned
   const int32_t* biases;
-  const float* scales;   // [pieces][16]: of the products, in units of the output's
-  const int8_t* beside;  // [channels]: a pixel of zero points
-
-  // Of a call.
-  const int8_t* in;  // [batch, in_h, in_w, channels]
-  int8_t* out;       // [batch, out_h, out_w, channels]
-  int64_t in_h, in_w, out_h, out_w;
+  const float* scales;  // [pieces][16]: of the products, in units of the output's
 
   size_t first_channel(size_t piece) const { return std::min(piece * kGroupedLanes, channels - kGroupedLanes); }
 };
@@ -238,38 +228,14 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   if (!fits(context, args, &w)) {
     return Error::NotSupported;
   }
-  ET_TRY(void* const pixel, context.allocate(w.channels, 64));
-  std::memset(pixel, static_cast<int8_t>(w.input_zero_point), w.channels);
-  w.beside = static_cast<const int8_t*>(pixel);
+  ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &w));
   ET_RETURN_IF_ERROR(pack(context, args, &w));
-  ET_TRY(void* const memory, context.allocate(sizeof(QuantizedGrouped), alignof(QuantizedGrouped)));
-  *state = new (memory) QuantizedGrouped(w);
-  runtime::release(context.shared(), args[kWeight]->to_tensor().const_data_ptr());
-  return Error::Ok;
+  return keep_plan(context, args, w, state);
 }
 
 Error run(KernelContext& context, Arguments args, void* state) {
-  QuantizedGrouped w = *static_cast<const QuantizedGrouped*>(state);
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
-  w.in_h = input.size(2);
-  w.in_w = input.size(3);
-  w.out_h = conv::output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
-  w.out_w = conv::output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(
-      conv::resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
-  if (out.numel() == 0) {
-    return Error::Ok;
-  }
-  w.in = input.const_data_ptr<int8_t>();
-  w.out = out.mutable_data_ptr<int8_t>();
-  constexpr size_t kChunk = 800'000;  // multiplications that are worth handing over to another thread
-  const size_t row = static_cast<size_t>(w.out_w) * w.taps * w.channels * w.group;
-  const auto rows = HWY_DYNAMIC_POINTER(QuantizedGroupedRows);
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
-                        [&](size_t begin, size_t end) { rows(w, begin, end); });
-  return Error::Ok;
+  const auto& w = *static_cast<const QuantizedGrouped*>(state);
+  return run_rows(context, args, w, w.taps * w.group, 800'000, HWY_DYNAMIC_POINTER(QuantizedGroupedRows));
 }
 
 constexpr Kernel kKernels[] = {
