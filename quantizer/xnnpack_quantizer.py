@@ -118,6 +118,10 @@ class XNNPACKQuantizer(Quantizer):
         self, module_type: type | str, quantization_config: QuantizationConfig | str | None
     ) -> "XNNPACKQuantizer":
         """Sets what holds inside modules of a class, such as ``torch.nn.Linear``."""
+        if not isinstance(module_type, (type, str)):
+            raise InvalidTypeError(
+                f"the type of modules is {module_type!r:.60}, must be a class such as torch.nn.Linear"
+            )
         if isinstance(module_type, type):
             module_type = f"{module_type.__module__}.{module_type.__qualname__}"
         self._by_type[module_type] = _checked(quantization_config)
@@ -139,6 +143,8 @@ class XNNPACKQuantizer(Quantizer):
 
         A product with a constant is shown twice: as it is written, then as linear.
         """
+        if not callable(filter_fn):
+            raise InvalidTypeError(f"the filter is {filter_fn!r:.60}, must be a function of a node")
         self._filter = filter_fn
         return self
 
