@@ -2,19 +2,17 @@
 
 namespace et::kernels::cortex_m {
 
-Result<Depthwise> Depthwise::make(KernelContext& context, const Filter& filter, const ImageWindows& windows,
-                                  int32_t channels, const Requantizer& requantizer) {
-  Depthwise made(filter, windows, channels, requantizer);
-  const auto taps = static_cast<size_t>(filter.depth);
+Error Depthwise::start(KernelContext& context) {
+  const auto taps = static_cast<size_t>(filter_.depth);
   ET_TRY(void* const memory,
          context.allocate_temp(sizeof(Block) + taps * sizeof(void*) + (taps + 1) * kBlock, alignof(void*)));
   std::memset(memory, 0, sizeof(Block));  // channels past the last are read, and forgotten
-  made.block_ = static_cast<Block*>(memory);
-  made.taps_ = reinterpret_cast<const int8_t**>(made.block_ + 1);
-  made.weights_ = reinterpret_cast<int8_t*>(made.taps_ + taps);
-  made.padding_ = made.weights_ + taps * kBlock;
-  std::memset(made.padding_, filter.zero_point, kBlock);
-  return made;
+  block_ = static_cast<Block*>(memory);
+  taps_ = reinterpret_cast<const int8_t**>(block_ + 1);
+  weights_ = reinterpret_cast<int8_t*>(taps_ + taps);
+  padding_ = weights_ + taps * kBlock;
+  std::memset(padding_, filter_.zero_point, kBlock);
+  return Error::Ok;
 }
 
 Error Depthwise::choose(int32_t first, int32_t count) {

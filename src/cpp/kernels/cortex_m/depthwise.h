@@ -14,9 +14,11 @@ struct ImageWindows {
 
 class Depthwise {
  public:
+  /// `filter` must outlive it.
+  Depthwise(const Filter& filter, const ImageWindows& windows, int32_t channels, const Requantizer& requantizer)
+      : filter_(filter), windows_(windows), output_(requantizer), channels_(channels) {}
   /// Takes temporary memory. Errors: MemoryAllocationFailed.
-  static Result<Depthwise> make(KernelContext& context, const Filter& filter, const ImageWindows& windows,
-                                int32_t channels, const Requantizer& requantizer);
+  Error start(KernelContext& context);
 
   /// Channels [first, first + count) are computed from now on.
   Error choose(int32_t first, int32_t count);
@@ -24,12 +26,10 @@ class Depthwise {
   void convolve(const int8_t* in, int8_t* out) const;
 
  private:
-  Depthwise(const Filter& filter, const ImageWindows& windows, int32_t channels, const Requantizer& requantizer)
-      : filter_(filter), windows_(windows), output_(requantizer), channels_(channels) {}
   void point_at(const int8_t* in, int32_t row, int32_t column) const;
   void pixel(int8_t* out) const;
 
-  Filter filter_;
+  const Filter& filter_;
   ImageWindows windows_;
   Output output_;
   int32_t channels_, count_ = 0;

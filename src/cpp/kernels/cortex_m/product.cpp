@@ -156,17 +156,16 @@ Error Block::fill(const Filter& filter, int32_t first, int32_t count, bool with_
   return Error::Ok;
 }
 
-Result<Product> Product::make(KernelContext& context, const Filter& filter, const Requantizer& requantizer) {
-  Product made(filter, requantizer);
+Error Product::start(KernelContext& context) {
   ET_TRY(void* const block, context.allocate_temp(sizeof(Block), alignof(Block)));
-  made.block_ = static_cast<Block*>(block);
+  block_ = static_cast<Block*>(block);
   std::memset(block, 0, sizeof(Block));  // channels past the last are read, and forgotten
 #if !defined(ET_CORTEX_M_MVE)
-  const size_t nbytes = sizeof(Value) * static_cast<size_t>(kColumns * whole_groups(filter.depth));
+  const size_t nbytes = sizeof(Value) * static_cast<size_t>(kColumns * whole_groups(filter_.depth));
   ET_TRY(void* const values, context.allocate_temp(nbytes, sizeof(int32_t)));
-  made.values_ = static_cast<Value*>(values);
+  values_ = static_cast<Value*>(values);
 #endif
-  return made;
+  return Error::Ok;
 }
 
 void Product::multiply(const int8_t* in, ptrdiff_t in_step, int32_t columns, int8_t* out, ptrdiff_t out_step) const {

@@ -2,7 +2,8 @@
 ///
 /// For: convolutions and linear layers of int8. Not for: depthwise convolutions, whose sums have few terms.
 ///
-///     ET_TRY(Product product, Product::make(context, filter, requantizer));
+///     Product product(filter, requantizer);
+///     ET_RETURN_IF_ERROR(product.start(context));
 ///     for (int32_t c = 0; c < channels; c += kBlock) {
 ///       ET_RETURN_IF_ERROR(product.choose(c, std::min(kBlock, channels - c), count));
 ///       product.multiply(inputs, depth, count, out + c, channels);   // any number of columns
@@ -43,8 +44,10 @@ struct Block {
 
 class Product {
  public:
+  /// `filter` must outlive it.
+  Product(const Filter& filter, const Requantizer& requantizer) : filter_(filter), output_(requantizer) {}
   /// Takes temporary memory. Errors: MemoryAllocationFailed.
-  static Result<Product> make(KernelContext& context, const Filter& filter, const Requantizer& requantizer);
+  Error start(KernelContext& context);
 
   /// Channels [first, first + count) are computed from now on, for so many columns.
   Error choose(int32_t first, int32_t count, int32_t columns) {
@@ -57,9 +60,7 @@ class Product {
   void multiply(const int8_t* in, ptrdiff_t in_step, int32_t columns, int8_t* out, ptrdiff_t out_step) const;
 
  private:
-  Product(const Filter& filter, const Requantizer& requantizer) : filter_(filter), output_(requantizer) {}
-
-  Filter filter_;
+  const Filter& filter_;
   Output output_;
   Block* block_ = nullptr;
   Value* values_ = nullptr;  // [kColumns, depth], where columns are widened

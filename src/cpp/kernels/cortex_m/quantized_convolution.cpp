@@ -53,12 +53,13 @@ void gather(const Geometry& g, const int8_t* image, int32_t zero_point, int32_t 
   }
 }
 
-/// One group: columns of a few neighbouring windows at a time.
-Error convolve(KernelContext& context, const Geometry& g, Filter filter, const Requantizer& requantizer,
+/// Each group: columns of a few neighbouring windows at a time.
+Error convolve(KernelContext& context, const Geometry& g, const Filter& filter, const Requantizer& requantizer,
                const int8_t* in, int8_t* out) {
   const int32_t in_per_group = g.in_channels / g.groups, out_per_group = g.out_channels / g.groups;
   const int32_t pixels = g.out[0] * g.out[1];
-  ET_TRY(Product product, Product::make(context, filter, requantizer));
+  Product product(filter, requantizer);
+  ET_RETURN_IF_ERROR(product.start(context));
   ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(kColumns * filter.depth) + 1, 1));
   auto* const columns = static_cast<int8_t*>(memory);
   for (int32_t group = 0; group < g.groups; ++group) {
@@ -92,17 +93,35 @@ Error convolve(KernelContext& context, const Geometry& g, Filter filter, const R
   return Error::Ok;
 }
 
-/// Errors: those of the plain kernel.
-Error read_geometry(const Tensor& input, const Tensor& weight, const portable::ConvolutionNumbers& numbers, Geometry* g,
-                    portable::Sizes* sizes) {
+Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter& filter,
+                         const Requantizer& requantizer, const int8_t* in, int8_t* out) {
+  const ptrdiff_t in_image = static_cast<ptrdiff_t>(g.in[0]) * g.in[1] * g.in_channels;
+  const ptrdiff_t out_image = static_cast<ptrdiff_t>(g.out[0]) * g.out[1] * g.in_channels;
+  Depthwise depthwise(filter, g, g.in_channels, requantizer);
+  ET_RETURN_IF_ERROR(depthwise.start(context));
+  for (int32_t c = 0; c < g.in_channels; c += kBlock) {
+    ET_RETURN_IF_ERROR(depthwise.choose(c, std::min(kBlock, g.in_channels - c)));
+    for (int32_t n = 0; n < g.batch; ++n) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
+      depthwise.convolve(in + n * in_image + c, out + n * out_image + c);
+    }
+  }
+  return Error::Ok;
+}
+
+/// Also gives `out` its sizes. Errors: those of the plain kernel. (Apart, so that its stack is free when sums are
+/// made.)
+[[gnu::noinline]] Error read_geometry(KernelContext& context, const Tensor& input, const Tensor& weight,
+                                      const portable::ConvolutionNumbers& numbers, const Tensor& out, Geometry* g) {
   const int64_t groups = numbers.groups;
   ET_CHECK_OR_RETURN(groups > 0 && weight.size(1) * groups == input.size(1) && weight.size(0) % groups == 0,
                      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
-  *sizes = portable::Sizes(input.sizes());
-  (*sizes)[1] = weight.size(0);
+  portable::Sizes sizes(input.sizes());
+  sizes[1] = weight.size(0);
   portable::ConvolutionExtents extents;
-  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, portable::Sizes(weight.sizes()), numbers, &extents, sizes));
+  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, portable::Sizes(weight.sizes()), numbers, &extents, &sizes));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
   for (size_t d = 0; d < 2; ++d) {
     g->in[d] = static_cast<int32_t>(extents.in[d + 1]);
     g->out[d] = static_cast<int32_t>(extents.out[d + 1]);
@@ -147,33 +166,17 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                                 double output_scale, int64_t output_zero_point, int64_t output_min, int64_t output_max,
                                 Tensor& out) {
   Geometry g;
-  portable::Sizes sizes;
   ET_RETURN_IF_ERROR(
-      read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, &g, &sizes));
+      read_geometry(context, input, weight, {stride, padding, dilation, transposed, output_padding, groups}, out, &g));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   Filter filter;
   ET_RETURN_IF_ERROR(filter.read(kOp, input_scale, input_zero_point, weight, weight_scales, bias, requantizer));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const auto* const in = input.const_data_ptr<int8_t>();
-  auto* const to = out.mutable_data_ptr<int8_t>();
-  if (!g.is_depthwise()) {
-    return convolve(context, g, filter, requantizer, in, to);
-  }
-  const ptrdiff_t in_image = static_cast<ptrdiff_t>(g.in[0]) * g.in[1] * g.in_channels;
-  const ptrdiff_t out_image = static_cast<ptrdiff_t>(g.out[0]) * g.out[1] * g.in_channels;
-  ET_TRY(Depthwise depthwise, Depthwise::make(context, filter, g, g.in_channels, requantizer));
-  for (int32_t c = 0; c < g.in_channels; c += kBlock) {
-    ET_RETURN_IF_ERROR(depthwise.choose(c, std::min(kBlock, g.in_channels - c)));
-    for (int32_t n = 0; n < g.batch; ++n) {
-      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
-      depthwise.convolve(in + n * in_image + c, to + n * out_image + c);
-    }
-  }
-  return Error::Ok;
+  const auto run = g.is_depthwise() ? &convolve_depthwise : &convolve;
+  return run(context, g, filter, requantizer, input.const_data_ptr<int8_t>(), out.mutable_data_ptr<int8_t>());
 }
 
 }  // namespace et::kernels::cortex_m

@@ -33,7 +33,8 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  ET_TRY(Product product, Product::make(context, filter, requantizer));
+  Product product(filter, requantizer);
+  ET_RETURN_IF_ERROR(product.start(context));
   const auto columns = static_cast<int32_t>(out.numel() / channels);
   for (int32_t c = 0; c < channels; c += kBlock) {
     ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
