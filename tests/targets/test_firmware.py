@@ -16,7 +16,7 @@ from executorch_py import quantizer
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import missing_tools
-from executorch_py.firmware.project import memory_header
+from executorch_py.firmware.project import Model, Pools, Project, memory_header
 
 pytestmark = pytest.mark.mcu
 
@@ -100,8 +100,31 @@ def test_the_image_has_no_heap_exceptions_or_static_constructors(built: Firmware
     elf = built.folder / "build" / "firmware.elf"
     symbols = subprocess.run(["arm-none-eabi-nm", "-C", elf], capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=2)[-1] for line in symbols.splitlines()]
-    forbidden = ("malloc", "_sbrk", "free", "calloc", "__cxa_throw", "_Unwind", "typeinfo", "operator new", "std::__", "_GLOBAL__sub_I")
+    forbidden = (
+        "malloc",
+        "_sbrk",
+        "free",
+        "calloc",
+        "__cxa_throw",
+        "_Unwind",
+        "typeinfo",
+        "operator new",
+        "std::__",
+        "_GLOBAL__sub_I",
+    )
     assert not [name for name in names if name.startswith(forbidden)]
+
+
+def test_a_project_that_is_written_again_has_the_packages_sources(integers: bytes, tmp_path: Path) -> None:
+    """It kept its own copies, so that a new version of the package changed nothing."""
+    project = Project(tmp_path, TARGETS["host"])
+    model, pools = Model(integers, "forward", [], []), Pools(1024, 1024, ())
+    project.write(model, pools, "")
+    copy = tmp_path / "executorch/src/kernels/cortex_m/product.cpp"
+    text = copy.read_text()
+    copy.write_text("// of another version\n")
+    project.write(model, pools, "")
+    assert copy.read_text() == text
 
 
 def test_a_kernel_that_no_target_has_is_named(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Model:
 
 
 def source_tree(generated: Path) -> SourceTree:
-    """The sources that the package carries, and `generated`.
+    """The sources that the package carries, and `generated`, which holds copies of them from the last time.
 
     Raises:
         NotFoundError: The package was built without them.
@@ -50,7 +50,7 @@ def source_tree(generated: Path) -> SourceTree:
     root = Path(_package) / "share" / "source"
     if not (root / "cpp" / "runtime").is_dir():
         raise NotFoundError(f"{root} has no sources; install executorch_py with them, or run `make build`")
-    return SourceTree((generated, root / "generated", root / "cpp", root / "third_party"))
+    return SourceTree((root / "generated", root / "cpp", root / "third_party", generated))
 
 
 def selection_of(data: bytes) -> dict[str, set[str] | None]:
