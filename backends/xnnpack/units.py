@@ -17,12 +17,21 @@ def units(taken: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
     for node in taken:
         if not _is_conversion(node):
             before = next((n for n in node.all_input_nodes if n in unit and _gives_integers(n)), node)
-            unit[node] = unit[before]
+            unit[node] = _beside(node, unit) or unit[before]
             for source in node.all_input_nodes:
                 _take(source, unit[node], unit)
         elif _is(node, "quantize") and not _is_conversion(source := node.all_input_nodes[0]):
             unit[node] = unit.get(source, node)
     return unit
+
+
+def _beside(node: fx.Node, unit: dict[fx.Node, fx.Node]) -> fx.Node | None:
+    """The operator that shares an input's quantization at run time: such integers leave no part."""
+    for source in node.all_input_nodes:
+        quantized = source.all_input_nodes[0] if _is(source, "dequantize") else node
+        if _is_dynamic(quantized) and unit.get(quantized, quantized) is not quantized:
+            return unit[quantized]
+    return None
 
 
 def _take(source: fx.Node, owner: fx.Node, unit: dict[fx.Node, fx.Node]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.backends.xnnpack import XnnpackDynamicallyQuantizedPartitioner, XnnpackPartitioner
 from torch import nn
 from torch.nn import functional as F
 
@@ -47,3 +47,33 @@ def test_parts_of_one_operator(flow):
         assert (single - expected).norm() <= 0.02 * expected.norm()
         if flow == "static_int8":
             assert torch.equal(single, large)
+
+
+class Heads(nn.Module):
+    """Three products read one input, and two another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(32, 32) for _ in range(3))
+        self.gate, self.up, self.down = nn.Linear(32, 48), nn.Linear(32, 48), nn.Linear(48, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        x = x + torch.softmax(scores, -1) @ self.value(x)
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+@pytest.mark.parametrize("flow", ["dynamic_int8", "dynamic_int4"])
+@pytest.mark.parametrize(
+    "partitioner",
+    [XnnpackPartitioner(per_op_mode=True), XnnpackDynamicallyQuantizedPartitioner()],
+    ids=["any", "dynamic"],
+)
+def test_products_that_share_a_quantization_at_run_time(partitioner, flow):
+    torch.manual_seed(0)
+    model, x = Heads().eval(), torch.randn(2, 5, 32)
+    program = quantizer.quantize(model, (x,), flow)
+    file = et.to_edge_transform_and_lower(program, partitioner=[partitioner]).to_executorch().buffer
+    expected = program.module()(x)
+    actual = et.load(file)(x)
+    assert (actual - expected).norm() <= 0.02 * expected.norm()
