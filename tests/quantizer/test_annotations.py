@@ -414,8 +414,8 @@ def test_attention_only_when_named():
 def test_products_of_matrices_only_when_named():
     module = Call(lambda m, x: torch.mm(m.fc(x), m.fc(x).t()), **LINEAR)
     named = preset("static_int8").set_operator_type(torch.ops.aten.mm.default, "static_int8")
-    for quantizer, expected in ((preset("static_int8"), 0), (named, 1)):
-        lines = annotated(module, (torch.randn(5, 8),), quantizer)
+    for chosen, expected in ((preset("static_int8"), 0), (named, 1)):
+        lines = annotated(module, (torch.randn(5, 8),), chosen)
         assert sum(line.startswith("mm") for line in lines) == expected, lines
 
 

@@ -24,6 +24,13 @@ def mark_recurrent(node: fx.Node) -> None:
     node.meta["custom"] = {**(node.meta.get("custom") or {}), _MARK: True}
 
 
+def _body(module: fx.GraphModule, loop: fx.Node) -> fx.Graph:
+    """The graph of one step."""
+    body: Any = module.get_submodule(str(loop.args[0].target))  # type: ignore[union-attr]
+    graph: fx.Graph = body.graph
+    return graph
+
+
 def is_recurrent(node: fx.Node) -> bool:
     """Whether a node is a loop that stands for a recurrent layer."""
     return node.target is scan and _MARK in (node.meta.get("custom") or {})
@@ -34,7 +41,7 @@ def parts_of_recurrent(module: fx.GraphModule) -> set[fx.Node]:
     found: set[fx.Node] = set()
     for node in module.graph.nodes:
         if is_recurrent(node):
-            found |= set(module.get_submodule(str(node.args[0].target)).graph.nodes)
+            found |= set(_body(module, node).nodes)
             items = node.args[2][0]
             if items.target is aten.flip.default:
                 items = items.args[0]
@@ -55,13 +62,15 @@ def unroll_recurrent(program: ExportedProgram) -> None:
 
 def _unroll(program: ExportedProgram, loop: fx.Node) -> None:
     module, graph = program.graph_module, program.graph
-    reference, initial, (items,), captured = loop.args
-    body = module.get_submodule(str(reference.target)).graph  # type: ignore[union-attr]
+    arguments: Any = loop.args
+    _, initial, (items,), captured = arguments
+    body = _body(module, loop)
     inputs = [node for node in body.nodes if node.op == "placeholder"]
     value = items.meta["val"]
     with value.fake_mode:
         parts_value = torch.unbind(value)
-    state, rows = list(initial), []
+    state: list[Any] = list(initial)
+    rows: list[Any] = []
 
     def emit(target: Any, args: tuple, result: Any) -> fx.Node:
         made = graph.call_function(target, args)
@@ -78,7 +87,8 @@ def _unroll(program: ExportedProgram, loop: fx.Node) -> None:
                     new[inner] = graph.node_copy(inner, new.__getitem__)
                     new[inner].meta = dict(inner.meta)
                 elif inner.op == "output":
-                    *state, row = [new[one] for one in inner.args[0]]
+                    outputs: Any = inner.args[0]
+                    *state, row = [new[one] for one in outputs]
             rows.append(row)
         stacked = emit(aten.stack.default, (rows, 0), loop.meta["val"][-1])
     results = [*state, stacked]

@@ -92,8 +92,8 @@ Error set_input(Method& method, size_t i) {
     sizes[d] = example.sizes()[d];
   }
   const firmware::Bytes& bytes = firmware::kInputs[i];
-  TensorImpl impl(example.scalar_type(), static_cast<size_t>(example.dim()), sizes, strides,
-                  dim_order(example).data(), const_cast<uint8_t*>(bytes.data), bytes.size);
+  TensorImpl impl(example.scalar_type(), static_cast<size_t>(example.dim()), sizes, strides, dim_order(example).data(),
+                  const_cast<uint8_t*>(bytes.data), bytes.size);
   return method.set_input(EValue(Tensor(&impl)), i);
 }
 
