@@ -67,11 +67,13 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "linalg": ("vec", "matmul"),
 }
 
-# part of a backend -> folders it may include beside its own backend's schema and its own part (runtime: also its kernels)
+# part of a backend -> folders it may include beside its own backend's schema and costs, and its own part (runtime: also
+# its kernels)
 BACKEND_MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "compiler": ("base", "numerics", "ops", "ir", "passes"),
     "runtime": ("base", "numerics", "ops", "runtime", "threads"),
     "kernels": ("base", "numerics", "ops", "runtime", "threads"),
+    "costs": ("base", "ops"),
 }
 
 # single includes that the tables would refuse, with the reason
@@ -172,7 +174,7 @@ def check_backends() -> Iterator[str]:
             if name.startswith("backends/"):
                 # What the runtime and the kernels stand on, one device or one library, they may share.
                 shared = ("runtime", "kernels") if part in ("runtime", "kernels") else (part,)
-                own = [f"backends/{backend}/{folder}/" for folder in ("schema", *shared)]
+                own = [f"backends/{backend}/{folder}/" for folder in ("schema", "costs", *shared)]
                 if not name.startswith((*own, f"backends/{backend}/kernels.h")):
                     yield f"{relative}:{number}: a backend's {part} may not include {name}"
             elif name.split("/")[0] not in BACKEND_MAY_INCLUDE[part]:

@@ -24,7 +24,7 @@ from .preprocess import BACKEND_ID, Precision, delegation_spec
 from .units import units
 
 _TAG = "xnnpack"
-_ISAS = ("any", "avx2", "avx512")
+_ISAS = ("any", "sse4.1", "avx2", "avx512", "amx", "arm")
 
 _logger = logging.getLogger("executorch_py.backends.xnnpack")
 
@@ -42,7 +42,8 @@ class XnnpackPartitioner(Partitioner):
             ones, for finding the operator that differs.
         verbose: Log, at the level INFO, why each other node is left alone.
         largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
-        isa: The processor that the file is for, "avx2" or "avx512"; by default ("any") the choice must do for both.
+        isa: The processor that the file is for: "sse4.1", "avx2", "avx512", "amx" or "arm". By default ("any") the
+            choice must do for avx2 and avx512. Figures for amx and arm are derived, not measured.
         always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
             written out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
             which do them at least as fast as a call of the delegate. Files for the official runtime

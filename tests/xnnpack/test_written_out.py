@@ -46,7 +46,7 @@ FORMS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], list[str]]] = {
     "rms": (lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6), ["et::rms_norm.out"]),
     "bert": (bert, ["aten::native_layer_norm.out"]),
     "hardswish": (lambda x: x * F.relu6(x + 3) / 6, ["aten::hardswish.out"]),
-    "silu": (lambda x: x * torch.sigmoid(x), []),
+    "silu": (lambda x: x * torch.sigmoid(x), ["aten::silu.out"]),
     "other": (lambda x: x * 0.5 * (1.0 + torch.tanh(x)), []),
 }
 
@@ -76,9 +76,19 @@ def test_stays_in_one_piece_between_linear_layers(name: str) -> None:
     torch.manual_seed(0)
     function, between = FORMS[name]
     model = Between(function, nn.Linear(8, 24), nn.Linear(24, 8))
-    x = torch.randn(2, 5, 8)
+    x = torch.randn(64, 50, 8)
     program = lowered(model, x)
     assert calls(program) == (["delegate", *between, "delegate"] if between else ["delegate"])
+    torch.testing.assert_close(run(program, x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bloom", "hardswish", "silu"])
+def test_of_few_elements_costs_less_than_a_border(name: str) -> None:
+    torch.manual_seed(0)
+    model = Between(FORMS[name][0], nn.Linear(8, 24), nn.Linear(24, 8))
+    x = torch.randn(2, 5, 8)
+    program = lowered(model, x)
+    assert calls(program) == ["delegate"]
     torch.testing.assert_close(run(program, x), model(x), rtol=1e-4, atol=1e-5)
 
 

@@ -3,15 +3,10 @@
 
 #include "backends/xnnpack/compiler/lowering.h"
 #include "backends/xnnpack/compiler/op_support.h"
+#include "backends/xnnpack/costs/costs.h"
 
 namespace et::backends::xnnpack {
 namespace {
-
-/// What XNNPACK's operators cost, called by the delegate.
-constexpr passes::WorkCost kTable[] = {
-#include "backends/xnnpack/compiler/costs.def"
-};
-constexpr passes::WorkCosts kCosts = {kTable, {{5, 16}, {7, 32}}};
 
 class XnnpackCompiler final : public passes::BackendCompiler {
  public:

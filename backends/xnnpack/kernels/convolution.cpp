@@ -66,8 +66,10 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
   if (!is_packable_bias(context, bias, geometry)) {
     return Error::NotSupported;
   }
-  ET_RETURN_IF_ERROR(start_library());
   const Tensor weight = args[kWeight]->to_tensor();
+  ET_RETURN_IF_ERROR(
+      offer_convolution(geometry, args[kInput]->to_tensor(), weight, args[args.size() - 1]->to_tensor(), false, state));
+  ET_RETURN_IF_ERROR(start_library());
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
   // A transposed convolution is packed for its strides, too: not shared.
   const uint64_t kind = (uint64_t{geometry.groups} << 32) | 1;
@@ -114,6 +116,8 @@ Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* cons
   if (!is_packable_bias(context, bias, geometry)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(offer_convolution(geometry, args[kInput]->to_tensor(), dense.tensor(),
+                                       args[args.size() - 1]->to_tensor(), false, state));
   ET_RETURN_IF_ERROR(start_library());
   dense.fill();
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "backends/xnnpack/kernels/layout.h"
+#include "backends/xnnpack/costs/costs.h"
 #include "base/checked_math.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -160,6 +162,28 @@ Error LibraryWeight::permute(const Tensor& weight, Span<const size_t> shape, Spa
       check(run(data_, copy_, shape.size(), shape.data(), permutation.data(), 0, nullptr), "xnn_run_transpose_nd"));
   data_ = copy_;
   return Error::Ok;
+}
+
+Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& weight, const Tensor& out,
+                        bool is_integer, void** state) {
+  if (*state == nullptr) {
+    return Error::Ok;
+  }
+  const auto groups = static_cast<int64_t>(g.groups);
+  const bool has_unit_steps = g.stride.h == 1 && g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1;
+  ops::Work work = ops::work_of({weight.sizes(), groups, g.transposed, has_unit_steps,
+                                 static_cast<double>(input.numel()), static_cast<double>(out.numel())});
+  work.is_integer = is_integer;
+  // A transposed one is a small product for each place of the patch that a pixel makes.
+  constexpr double kOfPatches = 2;
+  // Others have a pointer for each tap of each pixel of an image, which every call reads.
+  constexpr double kNsOfPointer = 0.4;
+  const double taps = g.transposed || g.kernel.h * g.kernel.w == 1 ? 0 : double{1} * g.kernel.h * g.kernel.w;
+  const double pixels = input.dim() == 0 || input.size(0) == 0 || g.out_channels == 0
+                            ? 0
+                            : static_cast<double>(out.numel() / input.size(0)) / static_cast<double>(g.out_channels);
+  return runtime::offer(
+      state, (g.transposed ? kOfPatches : 1) * runtime::cost_here(work, kCosts) + taps * pixels * kNsOfPointer);
 }
 
 }  // namespace et::backends::xnnpack

@@ -44,6 +44,10 @@ Result<Extent> output_extent(const Geometry& g, int64_t batch, int64_t in_h, int
 /// Planes of the output of `in_d` planes; 0 when there are too few.
 int64_t output_planes(const Depth& depth, int64_t in_d);
 
+/// Offers what a convolution costs in the library (runtime/kernel_offer.h). `weight` has the sizes of the operator's.
+Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& weight, const Tensor& out,
+                        bool is_integer, void** state);
+
 /// The weight as the library wants it, [groups][out / groups][height][width][planes][in / groups]: the constant itself
 /// or a copy. Elements of 1 or 4 bytes.
 class LibraryWeight {

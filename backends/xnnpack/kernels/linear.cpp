@@ -4,8 +4,10 @@
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
+#include "backends/xnnpack/costs/costs.h"
 #include "ops/signatures/portable/op_matmul.h"
 #include "ops/signatures/portable/op_sparse.h"
+#include "runtime/host/kernel_costs.h"
 #include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
@@ -47,6 +49,15 @@ bool is_packable_bias(const PrepareContext& context, const EValue* bias, int64_t
   return tensor.numel() == out_features && tensor.dim() >= 1 && tensor.size(-1) == out_features;
 }
 
+/// Fewer columns than a tile are a kernel of two columns in the library, which reads the rows again for each pair.
+Error offer_rows(const Tensor& input, int64_t in_features, int64_t out_features, void** state) {
+  const double rows = static_cast<double>(input.numel()) / static_cast<double>(in_features);
+  const auto columns = static_cast<double>(out_features);
+  const double factor = rows > 1 && columns < kCosts.tiles[static_cast<size_t>(runtime::this_isa())].columns ? 1.5 : 1;
+  return runtime::offer_work(state, ops::work_of_product(rows, columns, static_cast<double>(in_features)), kCosts,
+                             factor);
+}
+
 Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands& operands, ClampRange range,
               void** state) {
   const EValue& input = *args[operands.input];
@@ -65,6 +76,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, const Operands&
   if (input.to_tensor().size(-1) != in_features || !is_packable_bias(context, operands.bias, out_features)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(offer_rows(input.to_tensor(), in_features, out_features, state));
   ET_RETURN_IF_ERROR(start_library());
 
   // In memory, k comes first when the schema says so and the weight is row-major, or the other way round.

@@ -58,8 +58,9 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
                                                  args[kTransposed], args[kOutputPadding], args[kGroups]}));
   ProductParameters parameters;
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, static_cast<int64_t>(geometry.out_channels)));
-  ET_RETURN_IF_ERROR(start_library());
   const Tensor weight = filter.to_tensor();
+  ET_RETURN_IF_ERROR(offer_convolution(geometry, input, weight, out, true, state));
+  ET_RETURN_IF_ERROR(start_library());
   ET_TRY(PackedConvolution* const made, make_state<PackedConvolution>(context));
   made->geometry = geometry;
   made->library = geometry.transposed ? &kDeconvolution : &kPlain;

@@ -1,6 +1,7 @@
 /// The compiler's entry points: text in and out, the last steps, compile().
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <algorithm>
 
 #include <exception>
 #include <map>
@@ -222,15 +223,15 @@ std::unique_ptr<driver::Compiled> compile(const ProgramHandle& handle, const py:
 
 using Specs = std::vector<std::pair<std::string, py::bytes>>;
 
-/// The processors of these names; all for "any".
-std::vector<passes::TargetIsa> target_isas(const std::string& name) {
-  std::vector<passes::TargetIsa> out;
-  for (const passes::TargetIsa isa : passes::kTargetIsas) {
-    if (name == "any" || name == passes::name_of(isa)) {
-      out.push_back(isa);
-    }
+/// The processor of this name; the usual ones for "any".
+std::vector<ops::TargetIsa> target_isas(const std::string& name) {
+  if (name == "any") {
+    return {std::begin(ops::kUsualIsas), std::end(ops::kUsualIsas)};
   }
-  return out;
+  const auto* const found = std::find(std::begin(ops::kIsaNames), std::end(ops::kIsaNames), name);
+  return found == std::end(ops::kIsaNames)
+             ? std::vector<ops::TargetIsa>()
+             : std::vector{static_cast<ops::TargetIsa>(found - std::begin(ops::kIsaNames))};
 }
 
 /// [(debug handle, why the backend does not take the node, "" = it does, what its part costs)]

@@ -1,5 +1,8 @@
 #include "builtin/builtin.h"
 
+#include <cstdlib>
+#include <cstring>
+
 #include "kernels/optimized/register.h"
 #include "kernels/portable/register.h"
 #include "kernels/prim/register.h"
@@ -25,13 +28,17 @@ Error register_all(runtime::KernelRegistry& kernels, runtime::BackendRegistry& b
   ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(kernels));
   ET_RETURN_IF_ERROR(kernels::quantized::register_quantized_kernels(kernels));
   ET_RETURN_IF_ERROR(kernels::optimized::register_optimized_kernels(kernels));
-#define ET_BACKEND_KERNELS(name) ET_RETURN_IF_ERROR(backends::name::register_kernels(kernels));
+  // ET_LIBRARY_KERNELS=off: ours alone, which is how their costs are measured (benchmarks/operator_costs.py).
+  const char* const libraries = std::getenv("ET_LIBRARY_KERNELS");
+  const bool has_libraries = libraries == nullptr || std::strcmp(libraries, "off") != 0;
+#define ET_BACKEND_KERNELS(name) \
+  ET_RETURN_IF_ERROR(has_libraries ? backends::name::register_kernels(kernels) : Error::Ok);
 #include "backends/kernels_table.inc"
 #undef ET_BACKEND_KERNELS
 #define ET_BACKEND_RUNTIME(name) ET_RETURN_IF_ERROR(backends::name::register_runtime(backends));
 #include "backends/runtime_table.inc"
 #undef ET_BACKEND_RUNTIME
-  static_cast<void>(backends);
+  static_cast<void>(backends), static_cast<void>(has_libraries);
   return Error::Ok;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "delegation/weigh_parts.h"
 #include "passes/recognise_activations.h"
 #include "passes/recognise_norms.h"
+#include "passes/work.h"
 
 namespace et::delegation {
 
@@ -11,22 +13,45 @@ namespace {
 
 bool is_taken(const ir::Node* node) { return !node->tag.empty(); }
 
-/// A backend that has all of it may do as many operators, each a pass over the data, before it is faster to leave it
-/// and do one. Images stay in any case: they would be transposed on the way out and in.
-bool is_better_inside(const passes::WrittenOut& found) {
-  constexpr size_t kMostOperators = 3, kMostDims = 3;
-  return std::all_of(found.nodes.begin(), found.nodes.end(), is_taken) &&
-         (found.nodes.size() <= kMostOperators || passes::type_of(*found.root)->rank() > kMostDims);
+/// A backend without costs keeps what it takes whole. One with costs makes as many passes over the data as the function
+/// has operators; the kernel makes one, behind the border of a part.
+bool is_better_inside(const passes::WrittenOut& found, const ops::WorkCosts* costs,
+                      const std::vector<ops::TargetIsa>& isas) {
+  if (!std::all_of(found.nodes.begin(), found.nodes.end(), is_taken)) {
+    return false;
+  }
+  const ir::TensorType& type = *passes::type_of(*found.root);
+  if (costs == nullptr) {
+    return true;
+  }
+  const ops::Work function =
+      passes::work_of(found.op, type)
+          .value_or(ops::Work{ops::WorkKind::exponential, false, static_cast<double>(type.max_numel())});
+  Balance balance;
+  for (const ops::TargetIsa isa : isas) {
+    double inside = 0, outside = kernel_cost(function, isa, *costs);
+    for (const ir::Node* node : found.nodes) {
+      const std::optional<ops::Work> work = passes::work_of(*node);
+      inside += work ? ops::cost_of(*work, isa, *costs).value_or(0) : 0;
+    }
+    outside += ops::cost_of({ops::WorkKind::part}, isa, *costs).value_or(0);
+    if (type.rank() == 4) {  // images would be rearranged on the way out and in
+      outside += 2 * ops::cost_of({ops::WorkKind::moves, false, function.units}, isa, *costs).value_or(0);
+    }
+    balance.add(inside, outside);
+  }
+  return balance.is_taken();
 }
 
 }  // namespace
 
-void leave_written_out(ir::Graph& graph, const ir::Program& program,
+void leave_written_out(ir::Graph& graph, const ir::Program& program, passes::BackendCompiler& compiler,
+                       const std::vector<ops::TargetIsa>& isas,
                        const std::function<void(ir::Node&, std::string)>& refuse) {
   for (const auto& node : graph.nodes()) {
     std::optional<passes::WrittenOut> found = passes::written_out_activation(*node, program);
     found = found ? std::move(found) : passes::written_out_norm(*node, program);
-    if (!found || is_better_inside(*found)) {
+    if (!found || is_better_inside(*found, compiler.offer({found->nodes.data(), found->nodes.size()}).costs, isas)) {
       continue;
     }
     for (ir::Node* part : found->nodes) {

@@ -1,5 +1,6 @@
 #include "delegation/query_support.h"
 
+#include <iterator>
 #include <unordered_map>
 
 #include "delegation/leave_conversions.h"
@@ -12,6 +13,11 @@ namespace et::delegation {
 namespace {
 
 constexpr const char* kTaken = "taken";
+
+/// Whose costs decide about functions: those of the file, or the usual ones where the user chose the parts.
+std::vector<ops::TargetIsa> processors_of(const Leaving& leaving) {
+  return leaving.isas.empty() ? std::vector(std::begin(ops::kUsualIsas), std::end(ops::kUsualIsas)) : leaving.isas;
+}
 
 class Query {
  public:
@@ -37,7 +43,7 @@ class Query {
     };
     leave_conversions(graph, refuse);
     if (leaving.functions) {
-      leave_written_out(graph, program_, refuse);
+      leave_written_out(graph, program_, compiler_, processors_of(leaving), refuse);
       leave_recurrent_steps(graph, refuse);
     }
   }

@@ -24,7 +24,7 @@ struct NodeSupport {
 struct Leaving {
   bool parts = true;      ///< nodes of parts that BackendCompiler::offer refuses
   bool functions = true;  ///< what our kernels do as one operator (leave_written_out.h, leave_recurrent_steps.h)
-  std::vector<passes::TargetIsa> isas = {};  ///< parts that cost more on these processors; none: costs do not decide
+  std::vector<ops::TargetIsa> isas = {};  ///< parts that cost more on these processors; none: costs do not decide
 };
 
 /// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and

@@ -1,26 +1,19 @@
 #include "delegation/weigh_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <unordered_set>
+
+#include "passes/work.h"
 
 namespace et::delegation {
 namespace {
 
-using passes::TargetIsa;
-using passes::Work;
-using passes::WorkCost;
-using passes::WorkCosts;
-using passes::WorkKind;
-
-/// Of the kernels that a load chooses, whatever library they come from.
-constexpr WorkCost kTable[] = {
-#include "delegation/kernel_costs.def"
-};
-constexpr WorkCosts kKernelCosts = {kTable, {{5, 16}, {1, 8}}};
-
-/// Up to here two costs are level.
-constexpr double kLevel = 1.03;
+using ops::TargetIsa;
+using ops::Work;
+using ops::WorkCosts;
+using ops::WorkKind;
 
 /// The work of a part that both sides have, and the images that a delegate alone rearranges at its borders.
 struct PartWork {
@@ -32,7 +25,7 @@ struct PartWork {
     for (const ir::Node* node : part) {
       if (const std::optional<Work> work = passes::work_of(*node)) {
         of_both.push_back(*work);
-        has_images = has_images || work->kind < WorkKind::line_depthwise || work->kind == WorkKind::pooling;
+        has_images = has_images || work->kind <= WorkKind::line_1x1 || work->kind == WorkKind::pooling;
       }
     }
     if (!has_images) {
@@ -57,7 +50,7 @@ struct PartWork {
   /// Kernels keep images with channels innermost from one operator to the next. A delegate's borders are row-major.
   void cross(const ir::Value& value) {
     const bool is_constant = value.producer()->op == "constant";
-    if (!is_constant && value.type.is_tensor() && value.type.tensor.rank() == 4 && crossed_.insert(&value).second) {
+    if (!is_constant && value.type.is_tensor() && value.type.tensor.rank() >= 3 && crossed_.insert(&value).second) {
       of_borders.push_back({WorkKind::moves, false, static_cast<double>(value.type.tensor.max_numel())});
     }
   }
@@ -66,10 +59,16 @@ struct PartWork {
   std::unordered_set<const ir::Value*> crossed_;
 };
 
-double sum(const std::vector<Work>& works, TargetIsa isa, const WorkCosts& costs) {
+double in_backend(const Work& work, TargetIsa isa, const WorkCosts& backend) {
+  return ops::cost_of(work, isa, backend).value_or(0);
+}
+
+using Price = double (*)(const Work& work, TargetIsa isa, const WorkCosts& backend);
+
+double sum(const std::vector<Work>& works, TargetIsa isa, const WorkCosts& backend, Price price) {
   double total = 0;
   for (const Work& work : works) {
-    total += passes::cost_of(work, isa, costs);
+    total += price(work, isa, backend);
   }
   return total;
 }
@@ -82,23 +81,30 @@ std::string microseconds(double nanoseconds) {
 
 }  // namespace
 
+double kernel_cost(const Work& work, TargetIsa isa, const WorkCosts& backend) {
+  const std::optional<double> own = ops::cost_of(work, isa, ops::kKernelCosts);
+  const bool has_library = backend.has_kernels && work.kind <= WorkKind::softmax;
+  return !own ? in_backend(work, isa, backend) : has_library ? std::min(*own, in_backend(work, isa, backend)) : *own;
+}
+
 std::optional<Verdict> weigh_part(Span<ir::Node* const> part, const WorkCosts* backend_costs,
                                   const std::vector<TargetIsa>& isas) {
   if (backend_costs == nullptr) {
     return std::nullopt;
   }
   const PartWork work(part);
-  double most_if_taken = 1, most_if_left = 1;
+  Balance balance;
   Verdict verdict;
   for (const TargetIsa isa : isas) {
-    const double taken = sum(work.of_both, isa, *backend_costs) + sum(work.of_borders, isa, *backend_costs);
-    const double left = sum(work.of_both, isa, kKernelCosts);
-    most_if_taken = std::max(most_if_taken, left > 0 ? taken / left : 1);
-    most_if_left = std::max(most_if_left, taken > 0 ? left / taken : 1);
+    const double taken =
+        sum(work.of_both, isa, *backend_costs, &in_backend) + sum(work.of_borders, isa, *backend_costs, &in_backend);
+    const double left = sum(work.of_both, isa, *backend_costs, &kernel_cost);
+    balance.add(taken, left);
     verdict.text += (verdict.text.empty() ? "" : ", ") + microseconds(taken) + " us against " + microseconds(left) +
-                    " us in kernels (" + std::string(passes::name_of(isa)) + ")";
+                    " us in kernels (" + std::string(ops::name_of(isa)) + "), " +
+                    microseconds(std::abs(taken - left)) + (taken < left ? " us less" : " us more");
   }
-  verdict.is_taken = most_if_taken <= kLevel || most_if_taken <= most_if_left;
+  verdict.is_taken = balance.is_taken();
   return verdict;
 }
 

@@ -26,7 +26,7 @@
 #include "base/span.h"
 #include "ir/diagnostic.h"
 #include "ir/graph.h"
-#include "passes/work.h"
+#include "ops/costs.h"
 
 namespace et::passes {
 
@@ -59,8 +59,8 @@ struct BackendPayload {
 
 /// What a backend says of a part.
 struct Offer {
-  std::string refusal;               ///< why it is better left out; "" = it is not
-  const WorkCosts* costs = nullptr;  ///< what the work of its nodes costs there; nullptr: the backend does not say
+  std::string refusal;                    ///< why it is better left out; "" = it is not
+  const ops::WorkCosts* costs = nullptr;  ///< what the work of its nodes costs there; nullptr: the backend does not say
 };
 
 class BackendCompiler {

@@ -1,9 +1,9 @@
 #include "passes/work.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ir/op_views.h"
 #include "ops/names.h"
@@ -12,6 +12,9 @@
 
 namespace et::passes {
 namespace {
+
+using ops::Work;
+using ops::WorkKind;
 
 /// Operators whose kind follows from their name. What is not here is the work of a product, or costs nothing.
 constexpr std::pair<std::string_view, WorkKind> kKinds[] = {
@@ -30,6 +33,9 @@ constexpr std::pair<std::string_view, WorkKind> kKinds[] = {
     {op::silu, WorkKind::exponential},
     {op::elu, WorkKind::exponential},
     {op::hardsigmoid, WorkKind::exponential},
+    {op::native_layer_norm, WorkKind::norm},
+    {op::native_group_norm, WorkKind::norm},
+    {op::et_rms_norm, WorkKind::norm},
     {op::add_Tensor, WorkKind::elementwise},
     {op::add_Scalar, WorkKind::elementwise},
     {op::sub_Tensor, WorkKind::elementwise},
@@ -78,42 +84,20 @@ bool all_are(const ir::Argument& list, int64_t number) {
   return items && std::all_of(items->begin(), items->end(), [number](int64_t item) { return item == number; });
 }
 
-WorkKind kind_of(const ops::Convolution& convolution) {
-  const ir::TensorType& weight = type(convolution.weight());
-  const bool is_line = weight.rank() == 3;
-  const int64_t groups = int_of(convolution.groups()).value_or(1);
-  int64_t longest = 1;
-  for (size_t d = 2; d < weight.rank(); ++d) {
-    longest = std::max(longest, weight.dims[d].max);
-  }
-  if (int_of(convolution.transposed()).value_or(0) != 0) {
-    return WorkKind::convolution;
-  }
-  if (groups > 1 && weight.dims[1].max == 1) {
-    return is_line ? WorkKind::line_depthwise : longest > 5 ? WorkKind::depthwise_large : WorkKind::depthwise_small;
-  }
-  if (longest == 1 && groups == 1) {
-    return is_line ? WorkKind::line_1x1 : WorkKind::convolution_1x1;
-  }
-  const bool is_3x3 = !is_line && weight.rank() == 4 && weight.dims[2].max == 3 && weight.dims[3].max == 3 &&
-                      groups == 1 && all_are(convolution.stride(), 1) && all_are(convolution.dilation(), 1);
-  return is_3x3 ? WorkKind::convolution_3x3 : WorkKind::convolution;
-}
-
 std::optional<Work> convolution_work(const ops::Convolution& convolution, const ir::TensorType& result) {
   if (!is_tensor(convolution.input()) || !is_tensor(convolution.weight()) || type(convolution.weight()).rank() < 3) {
     return std::nullopt;
   }
-  // Each result, or of a transposed one each input, meets the filter's numbers for its channel.
-  const ir::TensorType& weight = type(convolution.weight());
-  const bool is_transposed = int_of(convolution.transposed()).value_or(0) != 0;
-  const double each = elements(is_transposed ? type(convolution.input()) : result);
-  Work work{kind_of(convolution), false, each * elements(weight) / size(weight, 0)};
-  if (!is_transposed && int_of(convolution.groups()) == 1) {
-    work.columns = size(weight, 0);
-    work.rows = elements(result) / work.columns;
+  std::vector<int64_t> weight;
+  for (const auto& dim : type(convolution.weight()).dims) {
+    weight.push_back(dim.max);
   }
-  return work;
+  return ops::work_of({{weight.data(), weight.size()},
+                       int_of(convolution.groups()).value_or(1),
+                       int_of(convolution.transposed()).value_or(0) != 0,
+                       all_are(convolution.stride(), 1) && all_are(convolution.dilation(), 1),
+                       elements(type(convolution.input())),
+                       elements(result)});
 }
 
 /// Of a product of `left`, as long as the sums are, that gives `result`.
@@ -122,8 +106,8 @@ Work product_work(const ir::Argument& left, const ir::TensorType& result, bool h
   if (!has_weight) {
     return {WorkKind::matmul, false, units};
   }
-  const double columns = size(result, result.rank() - 1), rows = elements(result) / columns;
-  return rows == 1 ? Work{WorkKind::linear_row, false, units} : Work{WorkKind::linear, false, units, rows, columns};
+  const double columns = size(result, result.rank() - 1);
+  return ops::work_of_product(elements(result) / columns, columns, size(type(left), type(left).rank() - 1));
 }
 
 /// A constant, or what operators of one tensor make of one: a transposed or a dequantized weight.
@@ -166,12 +150,16 @@ std::optional<Work> any_work(const ir::Node& node) {
   if (node.op == op::mean_dim && is_tensor(left_of(node))) {
     return Work{WorkKind::elementwise, false, elements(type(left_of(node)))};
   }
-  const auto* const found =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& row) { return row.first == node.op; });
-  return found == std::end(kKinds) ? std::nullopt : std::optional<Work>({found->second, false, elements(result)});
+  return work_of(node.op, result);
 }
 
 }  // namespace
+
+std::optional<Work> work_of(std::string_view op, const ir::TensorType& result) {
+  const auto* const found =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [op](const auto& row) { return row.first == op; });
+  return found == std::end(kKinds) ? std::nullopt : std::optional<Work>({found->second, false, elements(result)});
+}
 
 std::optional<Work> work_of(const ir::Node& node) {
   std::optional<Work> work = any_work(node);
@@ -179,25 +167,6 @@ std::optional<Work> work_of(const ir::Node& node) {
     work->is_integer = producer_if(left_of(node), {kDequantizePerTensor}) != nullptr;
   }
   return work;
-}
-
-double cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs) {
-  const WorkCost* found = nullptr;
-  for (const WorkCost& row : costs.table) {
-    const bool fits = row.kind == work.kind && (row.numbers == WorkCost::floating || work.is_integer);
-    found = fits ? &row : found;  // those of integers stand behind those of floats
-  }
-  if (found == nullptr) {
-    return 0;
-  }
-  double units = work.units;
-  if (work.rows > 0 && !work.is_integer) {
-    const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
-    units *= tile.rows * std::ceil(work.rows / tile.rows) / work.rows;
-    units *= tile.columns * std::ceil(work.columns / tile.columns) / work.columns;
-  }
-  const auto& cost = found->on[static_cast<size_t>(isa)];
-  return cost.call_ns + units * cost.unit_ps * 1e-3;
 }
 
 }  // namespace et::passes

@@ -13,23 +13,20 @@ namespace fb = schema;
 
 namespace {
 
-/// True when the arguments of a call fit a kernel's signature. More arguments than parameters are the returned values
-/// once more; nothing says that they are, so the kernel does not get them. A kernel without a signature looks at its
-/// arguments itself.
-bool accepts(const Kernel& kernel, const Instruction& call) {
+/// How many arguments of a call a kernel gets; -1 when they do not fit its signature. More arguments than parameters
+/// are the returned values once more; nothing says that they are, so the kernel does not get them. A kernel without a
+/// signature looks at its arguments itself.
+int32_t count_parameters(const Kernel& kernel, const Instruction& call) {
   if (kernel.signature == nullptr) {
-    return true;
+    return static_cast<int32_t>(call.num_args);
   }
-  const size_t n = std::strlen(kernel.signature);
-  if (n > call.num_args) {
-    return false;
-  }
-  for (size_t i = 0; i < n; ++i) {
-    if (!signature_accepts(kernel.signature[i], *call.args[i])) {
-      return false;
+  uint32_t n = 0;
+  for (; kernel.signature[n] != '\0'; ++n) {
+    if (n == call.num_args || !signature_accepts(kernel.signature[n], *call.args[n])) {
+      return -1;
     }
   }
-  return true;
+  return static_cast<int32_t>(n);
 }
 
 }  // namespace
@@ -147,7 +144,7 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
   bool any = false;
   for (const Kernel* candidate : candidates.kernels) {
     const Kernel& kernel = *candidate;
-    if (!accepts(kernel, call)) {
+    if (count_parameters(kernel, call) < 0) {
       continue;
     }
     any = true;
@@ -286,6 +283,52 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   return Error::Ok;
 }
 
+Error MethodLoader::try_kernel(PrepareContext& context, const Kernel& kernel, KernelOffer* offer, Choice* choice) {
+  Instruction& call = *choice->call;
+  const int32_t count = count_parameters(kernel, call);
+  if (count < 0) {
+    return Error::NotSupported;
+  }
+  call.state = offer;
+  call.kernel = &kernel;
+  call.run = kernel.run;
+  call.num_parameters = static_cast<uint32_t>(count);
+  const Span<EValue* const> args{call.args, call.num_parameters};
+  if (kernel.signature != nullptr && !call.is_checked && find_overlap(kernel.signature, args, &choice->overlap)) {
+    choice->in_the_way = &kernel;  // another one may work in place
+    return Error::NotSupported;
+  }
+  const Error error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &call.state);
+  call.state = call.state == offer ? nullptr : call.state;
+  return error;
+}
+
+/// By priority; from kPriorityLibrary up to a user's, what offers the least comes first.
+Error MethodLoader::choose_kernel(PrepareContext& context, Span<const Kernel* const> kernels, Choice* choice) {
+  Error error = Error::NotSupported;
+  const Kernel* cheapest = nullptr;
+  double least = 0;
+  size_t i = 0;
+  for (; kComparesOffers && i < kernels.size() && error == Error::NotSupported &&
+         kernels[i]->priority >= kPriorityLibrary;
+       ++i) {
+    KernelOffer offer;
+    error = try_kernel(context, *kernels[i], kernels[i]->priority < kPriorityUser ? &offer : nullptr, choice);
+    if (offer.nanoseconds >= 0 && (cheapest == nullptr || offer.nanoseconds < least)) {
+      cheapest = kernels[i];
+      least = offer.nanoseconds;
+    }
+  }
+  if (cheapest != nullptr && error == Error::NotSupported) {
+    error = try_kernel(context, *cheapest, nullptr, choice);
+    i = 0;  // if it cannot be prepared, what offered more is next
+  }
+  for (; i < kernels.size() && error == Error::NotSupported; ++i) {
+    error = try_kernel(context, *kernels[i], nullptr, choice);
+  }
+  return error;
+}
+
 Error MethodLoader::prepare_kernels() {
   PrepareContext context(state_.memory.method_allocator, state_.options.shared_cache, state_.options.pool);
   context.set_constant_query(&MethodLoader::is_constant, this, &MethodLoader::discard);
@@ -293,39 +336,20 @@ Error MethodLoader::prepare_kernels() {
     Instruction& instruction = state_.instructions[i];
     if (instruction.kind == Instruction::Kind::kKernel) {
       const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(i));
-      const Candidates& candidates = candidates_[static_cast<size_t>(source.instr_args_as_KernelCall()->op_index())];
-      Span<EValue* const> args;
-      Error error = Error::NotSupported;
-      Overlap overlap;
-      const Kernel* in_the_way = nullptr;
-      for (size_t c = 0; c < candidates.kernels.size() && error == Error::NotSupported; ++c) {
-        const Kernel& kernel = *candidates.kernels[c];
-        if (!accepts(kernel, instruction)) {
-          continue;
-        }
-        instruction.state = nullptr;
-        instruction.kernel = &kernel;
-        args = {instruction.args, kernel.signature == nullptr ? instruction.num_args
-                                                              : static_cast<uint32_t>(std::strlen(kernel.signature))};
-        if (kernel.signature != nullptr && !instruction.is_checked && find_overlap(kernel.signature, args, &overlap)) {
-          in_the_way = &kernel;  // another one may work in place
-          continue;
-        }
-        error = kernel.prepare == nullptr ? Error::Ok : kernel.prepare(context, args, &instruction.state);
-        instruction.run = kernel.run;
-      }
-      if (error == Error::NotSupported && in_the_way != nullptr) {
-        instruction.kernel = in_the_way;
-        report(overlap);
+      Choice choice{&instruction};
+      const size_t op = static_cast<size_t>(source.instr_args_as_KernelCall()->op_index());
+      Error error = choose_kernel(context, candidates_[op].kernels, &choice);
+      if (error == Error::NotSupported && choice.in_the_way != nullptr) {
+        instruction.kernel = choice.in_the_way;
+        report(choice.overlap);
         error = Error::InvalidProgram;
       }
       if (error != Error::Ok) {
         instruction.state = nullptr;
         return state_.fail(error, i);
       }
-      instruction.num_parameters = static_cast<uint32_t>(args.size());
       if (instruction.state != nullptr) {
-        discard_constants(args);
+        discard_constants({instruction.args, instruction.num_parameters});
       }
     }
     state_.num_prepared = i + 1;

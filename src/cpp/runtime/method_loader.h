@@ -9,6 +9,7 @@
 
 #include <new>
 
+#include "runtime/kernel_offer.h"
 #include "runtime/method_state.h"
 
 namespace et::runtime {
@@ -56,6 +57,15 @@ class MethodLoader {
   Error init_delegates();
   Error init_delegate(const schema::BackendDelegate& source, DelegateState* delegate, uint32_t index);
   Error prepare_kernels();
+  /// What is found out while a kernel is chosen for a call.
+  struct Choice {
+    Instruction* call;
+    Overlap overlap = {};
+    const Kernel* in_the_way = nullptr;  // of a kernel that cannot work in place
+  };
+  Error choose_kernel(PrepareContext& context, Span<const Kernel* const> kernels, Choice* choice);
+  /// Makes a kernel the call's. With an `offer`, NotSupported and a cost is the answer of one that fits.
+  Error try_kernel(PrepareContext& context, const Kernel& kernel, KernelOffer* offer, Choice* choice);
   void discard_constants(Span<EValue* const> args);
   void discard_gathered();
   /// PrepareContext::Discard of a MethodLoader.

@@ -8,10 +8,10 @@
 namespace et::delegation {
 namespace {
 
-using passes::TargetIsa;
-using passes::WorkCost;
-using passes::WorkCosts;
-using passes::WorkKind;
+using ops::TargetIsa;
+using ops::WorkCost;
+using ops::WorkCosts;
+using ops::WorkKind;
 
 /// A product whose unit costs so many picoseconds on each processor, in tiles of one result.
 Verdict verdict(float avx2, float avx512, const std::vector<TargetIsa>& isas, WorkCosts::Tile tile = {1, 1}) {
@@ -25,8 +25,8 @@ method @m(%x: f32[35, 1024]) {
 })",
                                                                 &error);
   EXPECT_TRUE(parsed.ok()) << error.to_string();
-  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{0, avx2}, {0, avx512}}}};
-  const WorkCosts costs = {{rows, 1}, {tile, tile}};
+  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{}, {0, avx2}, {0, avx512}, {}, {}}}};
+  const WorkCosts costs = {{rows, 1}, {tile, tile, tile, tile, tile}};
   ir::Node* const part[] = {(*parsed)->methods.at(0)->nodes().back().get()};
   const std::optional<Verdict> found = weigh_part({part, 1}, &costs, isas);
   EXPECT_TRUE(found);
@@ -58,7 +58,7 @@ TEST(WeighPart, TilesAtTheEdgeCountWhole) {
 }
 
 TEST(WeighPart, TheTextHasBothCosts) {
-  EXPECT_NE(verdict(kFast, kFast, {TargetIsa::kAvx2}).text.find("115 us against "), std::string::npos);
+  EXPECT_NE(verdict(kFast, kFast, {TargetIsa::kAvx2}).text.find("157 us against "), std::string::npos);
 }
 
 TEST(WeighPart, ABackendWithoutCostsIsNotWeighed) { EXPECT_FALSE(weigh_part({}, nullptr, kBoth)); }

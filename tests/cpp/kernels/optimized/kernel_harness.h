@@ -26,6 +26,7 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "runtime/host/heap_shared_cache.h"
 #include "runtime/kernel.h"
+#include "runtime/kernel_offer.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::testing {
@@ -258,6 +259,14 @@ class Call {
   // A priority names one kernel; kPriorityOptimized and kPriorityLibrary stand for all of their rows
   // (docs/design/kernels.md).
 
+  /// True when a backend of this build has a kernel of the operator.
+  static bool has_library(const char* name) {
+    const Kernel* found[kMaxKernels];
+    const size_t count = std::min(test_registry().find(name, found), kMaxKernels);
+    return std::any_of(found, found + count, [](const Kernel* kernel) {
+      return kernel->priority >= runtime::kPriorityLibrary && kernel->priority < optimized::kPriorityBeforeLibrary;
+    });
+  }
   /// True when a kernel of this priority takes the arguments.
   bool fits(uint8_t priority) { return run(priority, 1, nullptr) != Error::NotSupported; }
   /// Priority of the kernel that a load chooses.
@@ -265,12 +274,24 @@ class Call {
     add_returned();
     const Kernel* found[kMaxKernels];
     const size_t count = std::min(registry_.find(name_, found), kMaxKernels);
+    int cheapest = -1;
+    double least = 0;
     for (size_t i = 0; i < count; ++i) {
-      if (run_kernel(*found[i], nullptr, nullptr) != Error::NotSupported) {
+      const bool is_compared =
+          found[i]->priority >= runtime::kPriorityLibrary && found[i]->priority < runtime::kPriorityUser;
+      if (cheapest >= 0 && !is_compared) {
+        break;
+      }
+      runtime::KernelOffer offer;
+      if (run_kernel(*found[i], nullptr, nullptr, is_compared ? &offer : nullptr) != Error::NotSupported) {
         return found[i]->priority;
       }
+      if (offer.nanoseconds >= 0 && (cheapest < 0 || offer.nanoseconds < least)) {
+        cheapest = found[i]->priority;
+        least = offer.nanoseconds;
+      }
     }
-    return -1;
+    return cheapest;
   }
 
   /// What a load and a call come to with the kernel of this priority; NotSupported when there is none.
@@ -371,12 +392,14 @@ class Call {
     return result;
   }
 
-  Error run_kernel(const Kernel& kernel, threads::ThreadPool* pool, std::vector<std::vector<char>>* outputs) {
+  /// `offer`: the kernel is asked what it costs first, as several are.
+  Error run_kernel(const Kernel& kernel, threads::ThreadPool* pool, std::vector<std::vector<char>>* outputs,
+                   runtime::KernelOffer* offer = nullptr) {
     ExactAllocator method_allocator, temp_allocator, data_allocator;
     runtime::HeapSharedCache cache;
     runtime::PrepareContext prepare(&method_allocator, &cache, pool);
     prepare.set_constant_query(&is_constant, this);
-    void* state = nullptr;
+    void* state = offer;
     const Span<EValue* const> args(arguments_.data(), arguments_.size());
     if (kernel.prepare != nullptr) {
       const Error error = kernel.prepare(prepare, args, &state);

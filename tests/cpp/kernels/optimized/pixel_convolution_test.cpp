@@ -95,10 +95,18 @@ TEST(PixelConvolution, EveryInstructionSet) {
 
 TEST(PixelConvolution, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({1, 32, 18, 12, 12}, {}));
-  EXPECT_EQ(fits({1, 32, 64, 7, 5}, {}), optimized::amx::has_integer_tiles());  // whole tiles of a library
   Options options;
   options.order = kRowMajor;
   EXPECT_FALSE(fits({1, 32, 18, 12, 12}, options));
+}
+
+TEST(PixelConvolution, RunsWhereItCostsLess) {
+  const auto is_chosen = [](const Convolution& c) {
+    Call call("aten::convolution.out");
+    return describe(call, c, {}).chosen() == kPriority;
+  };
+  EXPECT_TRUE(is_chosen({1, 32, 18, 12, 12})) << "a library computes 32 columns";
+  EXPECT_TRUE(is_chosen({1, 32, 8, 31, 33}));
 }
 
 }  // namespace

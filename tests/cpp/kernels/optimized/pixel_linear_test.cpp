@@ -6,6 +6,7 @@
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/priorities.h"
+#include "runtime/host/kernel_costs.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::testing {
@@ -39,6 +40,11 @@ void expect_same(const Linear& l, bool bias = true, bool clamp = false) {
 bool fits(const Linear& l) {
   Call call("aten::linear.out");
   return describe(call, l, true, false).fits(kPriority);
+}
+
+bool is_chosen(const Linear& l) {
+  Call call("aten::linear.out");
+  return describe(call, l, true, false).chosen() == kPriority;
 }
 
 TEST(PixelLinear, OutputsAroundTheTiles) {
@@ -96,10 +102,18 @@ TEST(PixelLinear, EveryInstructionSet) {
 TEST(PixelLinear, TakesOnlyWhatItIsMadeFor) {
   EXPECT_TRUE(fits({{40}, 16, 5}));
   EXPECT_FALSE(fits({{1}, 16, 5}));
-  EXPECT_EQ(fits({{35}, 16, 64}),
-            optimized::amx::has_integer_tiles());  // whole tiles of a library, of seven rows or five
-  EXPECT_EQ(fits({{24}, 16, 64}),
-            optimized::amx::has_integer_tiles() || optimized::conv::columns_of_a_tile() == 32);  // of 28 rows
+}
+
+TEST(PixelLinear, RunsWhereItCostsLess) {
+  if (!Call::has_library("aten::linear.out")) {
+    GTEST_SKIP() << "no backend with kernels in this build";
+  }
+  EXPECT_TRUE(is_chosen({{40}, 16, 5})) << "less than a tile of a library";
+  EXPECT_EQ(is_chosen({{35}, 16, 64}), runtime::this_isa() == ops::TargetIsa::kAmx) << "whole tiles of a library";
+  if (runtime::this_isa() == ops::TargetIsa::kAvx512) {
+    EXPECT_TRUE(is_chosen({{24}, 16, 64})) << "a library computes 28 rows";
+    EXPECT_TRUE(is_chosen({{28}, 16, 72})) << "a library computes 96 columns";
+  }
 }
 
 }  // namespace

@@ -166,7 +166,6 @@ TEST(Winograd, VolumesThatItIsNotMadeFor) {
   EXPECT_TRUE(fits_volume(c, {16, 3, 1}));
   EXPECT_FALSE(fits_volume(c, {16, 3, 1, 2}));
   EXPECT_FALSE(fits_volume(c, {5, 3, 1000, 1, 1000}));  // patches between the planes would be kept
-  EXPECT_FALSE(fits_volume({1, 1, 8, 32, 32, 1, 1}, {16, 3, 1}));
   Options options;
   options.stride = 2;
   EXPECT_FALSE(fits_volume(c, {16, 3, 1}, options));
@@ -190,8 +189,15 @@ TEST(Winograd, TakesOnlyWhatItIsMadeFor) {
 }
 
 TEST(Winograd, StaysAwayWhereDirectConvolutionIsFaster) {
-  EXPECT_FALSE(fits({1, 1, 8, 64, 64, 1, 1}, {}));      // transforms take longer than the products
-  EXPECT_FALSE(fits({1, 1024, 1024, 3, 3, 1, 1}, {}));  // reading the filter does
+  const auto is_chosen = [](const Convolution& c) {
+    Call call("aten::convolution.out");
+    return describe(call, c, {}).chosen() == kPriority;
+  };
+  EXPECT_TRUE(is_chosen({1, 64, 64, 28, 28, 1, 1}));
+  EXPECT_FALSE(is_chosen({1, 1, 8, 64, 64, 1, 1})) << "transforms take longer than the products";
+  EXPECT_FALSE(is_chosen({1, 1024, 1024, 3, 3, 1, 1})) << "reading the filter does";
+  Call volume("aten::convolution.out");
+  EXPECT_NE(describe(volume, {1, 1, 8, 32, 32, 1, 1}, {16, 3, 1}, {}).chosen(), kPriority);
 }
 
 TEST(Winograd, EveryInstructionSet) {

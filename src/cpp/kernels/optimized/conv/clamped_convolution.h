@@ -12,6 +12,7 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "ops/arguments.h"
 #include "ops/signatures/portable/op_convolution.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::kernels::optimized::conv {
 
@@ -105,12 +106,20 @@ inline Result<const float*> padded_bias(runtime::PrepareContext& context, const 
   return static_cast<const float*>(out);
 }
 
+/// What a call has to do.
+inline ops::Work work_of(Arguments args) {
+  using namespace ops::arguments::et_convolution_clamp;
+  return runtime::work_of({args[kInput]->to_tensor(), args[kWeight]->to_tensor().sizes(), args[kStride],
+                           args[kDilation], args[kGroups]->number_as_int(), args[kTransposed]->number_as_bool(),
+                           args[args.size() - 1]->to_tensor()});
+}
+
 /// Plans a convolution, from `min` to `max` where they are not nullptr. Errors: NotSupported for one of another kind.
 using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments args, const EValue* min,
                                      const EValue* max, void** state);
 
-/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. They come
-/// before a library, which computes or loads more for what they are made for, in the order of priorities.h.
+/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. What
+/// they offer decides, among them and against a library; of equal offers the order of priorities.h.
 template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority>
 struct ConvolutionKernels {
   static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {

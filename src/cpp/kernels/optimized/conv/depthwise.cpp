@@ -360,6 +360,11 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (context.shared() == nullptr || !fits(context, args)) {
     return Error::NotSupported;
   }
+  ops::Work work = work_of(args);
+  if (work.kind == ops::WorkKind::convolution) {  // groups of a few channels
+    work = {ops::WorkKind::depthwise_small, false, work.units};
+  }
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(const Depthwise w,
          pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], args[kStride]->to_int_list(),

@@ -1,6 +1,4 @@
-// aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images, where our tiles are
-// faster than a library's. The library would compute columns that no output channel has (24 channels are 32 to it), or
-// loads more for each multiplication.
+// aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images.
 #include <new>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
@@ -30,12 +28,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (!fits(context, args)) {
     return Error::NotSupported;
   }
-  const Tensor input = args[kInput]->to_tensor();
   const Tensor weight = args[kWeight]->to_tensor();
-  const int64_t pixels = input.size(0) * input.size(2) * input.size(3);
-  if (!is_faster_than_library(static_cast<size_t>(pixels), static_cast<size_t>(weight.size(0)))) {
-    return Error::NotSupported;
-  }
+  ET_RETURN_IF_ERROR(offer_pixels(state, work_of(args)));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[kBias], range));
   ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));

@@ -1,6 +1,4 @@
-// aten::linear and et::linear_clamp of many rows with a constant weight, where our tiles are faster than a library's
-// (is_faster_than_library). For fewer outputs than a tile the library takes a kernel of two columns, which is slower
-// still.
+// aten::linear and et::linear_clamp of several rows with a constant weight.
 #include <algorithm>
 #include <new>
 
@@ -30,20 +28,19 @@ bool fits(const PrepareContext& context, Arguments args) {
          (bias.is_none() || (bias.to_tensor().dim() == 1 && bias.to_tensor().numel() == weight.size(0)));
 }
 
-/// At the bounds of the sizes.
-bool is_worth_it(const Tensor& input, const Tensor& weight) {
-  constexpr size_t kLeastRows = 2 * kTilePixels;
-  const auto rows = static_cast<size_t>(input.numel() / weight.size(1));
-  const auto outputs = static_cast<size_t>(weight.size(0));
-  return is_faster_than_library(rows, outputs) || (rows >= kLeastRows && outputs < columns_of_a_tile());
-}
-
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
-  if (!fits(context, args) || !is_worth_it(args[0]->to_tensor(), args[1]->to_tensor())) {
+  if (!fits(context, args)) {
     return Error::NotSupported;
   }
+  const Tensor weight = args[1]->to_tensor();
+  const auto depth = static_cast<double>(weight.size(1)), columns = static_cast<double>(weight.size(0));
+  const double rows = static_cast<double>(args[0]->to_tensor().numel()) / depth;
+  if (rows == 1) {
+    return Error::NotSupported;  // for row_product.cpp
+  }
+  ET_RETURN_IF_ERROR(offer_pixels(state, ops::work_of_product(rows, columns, depth)));
   ET_TRY(const Range range, read_range(context, min, max));
-  ET_TRY(const PixelProduct product, pack_pixel_product(context, args[1]->to_tensor(), *args[2], range));
+  ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[2], range));
   ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));
   *state = new (memory) PixelProduct(product);
   return Error::Ok;

@@ -233,20 +233,14 @@ PixelWindows windows_of_pixels(const PixelProduct& product) {
 
 size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
-bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows) {
-  const size_t wide = columns_of_a_tile();
-  const bool is_wide = wide == 32, has_high_tiles = amx::has_integer_tiles();
-  const size_t library_rows = is_wide ? 7 : 5;  // it computes whole tiles as well
-  const size_t left = pixels % kTilePixels;
-  const size_t computed_pixels = has_high_tiles ? pixels - left + round_up(left, kTilePixels / 3) : pixels;
-  // In hundredths of what the library computes. Measured on one processor of each kind (docs/lab/kernels.md). On one
-  // with AVX-512 both are at 0.98 of the peak where the library fills no tile up. Processors with tiles of integers
-  // have two units for 64 bytes, which the library's seven rows cannot feed, because each row is read from the second
-  // cache again. With AVX2 the library's tiles of whole columns are the faster ones.
-  const size_t permitted = has_high_tiles ? 120 : is_wide ? 98 : 90;
-  const size_t least = is_wide && !has_high_tiles ? 2 : 2 * kTilePixels;
-  return rows * pixels >= least && 100 * rows * computed_pixels * computed_columns(out_channels) <=
-                                       permitted * round_up(rows * pixels, library_rows) * round_up(out_channels, wide);
+Error offer_pixels(void** state, const ops::Work& work) {
+  // Tiles of 64 bytes and less read a matrix from the third cache slowly: it takes 15 multiplications a number more.
+  // Measured with AVX2 on 4 to 24 rows of 768 numbers.
+  constexpr double kMore = 15;
+  const bool is_large = work.rows > 0 && work.units / work.rows > (1 << 18);
+  const bool is_narrow = columns_of_a_tile() <= 16;
+  const double read = is_large && is_narrow ? ops::cost_of_reading(work.units / work.rows) + work.rows : 0;
+  return runtime::offer_work(state, work, ops::kKernelCosts, read > 0 ? (read + kMore) / read : 1);
 }
 
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "kernels/optimized/vec/numbers.h"
+#include "ops/costs.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::optimized::conv {
@@ -73,11 +74,8 @@ void multiply_pixels(const PixelProduct& product, const float* in, float* out, s
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
                         size_t pixels);
 
-/// True where a product takes less time than with a library whose tiles are of seven rows and two vectors. That is
-/// where tiles of half a vector leave out more columns than tiles of twelve pixels repeat pixels, and where the library
-/// fills its last rows up (24 of 28). It is true everywhere on processors that wait for loads. `rows` of so many pixels
-/// are multiplied one by one.
-bool is_faster_than_library(size_t pixels, size_t out_channels, size_t rows = 1);
+/// Offers what such a product costs (runtime/kernel_offer.h).
+Error offer_pixels(void** state, const ops::Work& work);
 /// Columns of a whole tile.
 size_t columns_of_a_tile();
 

@@ -166,6 +166,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (context.shared() == nullptr || !fits(context, args)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of(args), ops::kKernelCosts));
   PatchProduct p{};
   ET_TRY(const Range range, read_range(context, min, max));
   p.min = range.min;

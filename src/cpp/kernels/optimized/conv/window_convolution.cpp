@@ -62,20 +62,11 @@ bool fits(const PrepareContext& context, Arguments args) {
          (groups == 1 || weight.size(1) > 1);  // one channel a group is for depthwise.cpp
 }
 
-/// At the bounds of the sizes.
-bool is_worth_it(const WindowConvolution& w, const Tensor& input, const Tensor& weight) {
-  const int64_t out_h = output_extent(input.size(2), w.pad_h, weight.size(2), w.stride_h, w.dilation_h);
-  const int64_t out_w = output_extent(input.size(3), w.pad_w, weight.size(3), w.stride_w, w.dilation_w);
-  const auto rows = static_cast<size_t>(input.size(0) * out_h), pixels = static_cast<size_t>(out_w);
-  if (is_faster_than_library(pixels, static_cast<size_t>(weight.size(0) / w.groups), rows)) {
-    return true;
-  }
-  // First layers with large filters take as long with the library, which keeps a pointer for each tap of each pixel of
-  // an image.
-  constexpr int64_t kFewChannels = 4;
-  constexpr size_t kManyPointers = 2 << 20;  // bytes
-  const auto taps = static_cast<size_t>(weight.size(2) * weight.size(3));
-  return weight.size(1) <= kFewChannels && static_cast<size_t>(out_h) * pixels * taps * sizeof(void*) >= kManyPointers;
+/// Of windows, whatever the filter: other kinds of 3x3 are for Winograd's method.
+ops::Work windows_work(Arguments args) {
+  ops::Work work = work_of(args);
+  work.kind = ops::WorkKind::convolution;
+  return work;
 }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
@@ -97,9 +88,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
       w.pad_w >= (args[kWeight]->to_tensor().size(3) - 1) * w.dilation_w + 1) {
     return Error::NotSupported;  // windows that see nothing of the image
   }
-  if (!is_worth_it(w, args[kInput]->to_tensor(), args[kWeight]->to_tensor())) {
-    return Error::NotSupported;
-  }
+  ET_RETURN_IF_ERROR(offer_pixels(state, windows_work(args)));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(w.product,
          pack_pixel_product(context, args[kWeight]->to_tensor(), *args[kBias], range, static_cast<size_t>(w.groups)));

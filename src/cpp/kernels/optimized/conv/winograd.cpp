@@ -49,59 +49,45 @@ constexpr size_t kMostPlanes = 8;
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
 
-// --------------------------------------------------------------------------------------------------------- choice of
-// the tile
+// ------------------------------------------------------------------------------------------------------------------
+// choice of the tile
 
-/// Cost of a convolution in multiplications: those it does, what its transforms take, and reading the filter. A
-/// library's direct ones fill two vectors of output channels, ours one. Reading the filter is the larger part where an
-/// image is small. Measured with AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16
-/// to 192 channels (20 for patches, 14 for products). A number of a filter takes as long as 13 when the second cache
-/// does not hold it, and 3 when it does.
-struct ConvolutionCost {
-  double in, out, strip_out;  // channels of all planes; output channels in whole vectors and in pairs of vectors
-
-  static double reading(double filter) { return filter > (1 << 18) ? 13 : 3; }
-  double direct(double pixels) const {
-    const double filter = 9 * in * strip_out;
-    return filter * (pixels + reading(filter));
-  }
-  double winograd(double tile, double tiles, double vector_in) const {
-    const double points = (tile + 2) * (tile + 2);
-    const double filter = points * in * out;
-    return filter * (tiles + reading(filter)) + points * tiles * (20 * vector_in + 14 * out);
-  }
+/// A tile, and what a convolution with it takes, in multiplications of a dense product.
+struct TileChoice {
+  size_t side;  ///< pixels: 2 or 4
+  double multiplications;
 };
+using TileRule = TileChoice (*)(const ConvolutionSizes& sizes);
 
-/// Pixels of a tile's side, 2 or 4; 0 = direct convolution is about as fast or faster.
-using TileRule = size_t (*)(const ConvolutionSizes& sizes);
+/// What it multiplies, what its transforms take, and reading the filter, which is the larger part where an image is
+/// small. Measured with AVX-512 at 1 thread: a number transformed takes as long as 34 multiplications with 16 to 192
+/// channels (20 for patches, 14 for products).
+TileChoice with_tile(size_t side, const ConvolutionSizes& sizes) {
+  const size_t vector = HWY_DYNAMIC_DISPATCH(WinogradStrip)() / 2;
+  const auto points = static_cast<double>((side + 2) * (side + 2));
+  const auto tiles = static_cast<double>(sizes.images * divide_up(sizes.out_h, side) * divide_up(sizes.out_w, side));
+  const auto out = static_cast<double>(round_up(sizes.out_channels, vector));
+  const double again = static_cast<double>(sizes.planes - 1) / static_cast<double>(kMostPlanes);  // see plan_call
+  const double in = static_cast<double>(round_up(sizes.in_channels, vector)) * (1 + again);
+  const double filter = points * static_cast<double>(sizes.planes * sizes.in_channels) * out;
+  return {side, filter * (tiles + ops::cost_of_reading(filter)) + points * tiles * (20 * in + 14 * out)};
+}
 
-/// The rule by cost.
-size_t cheapest_tile(const ConvolutionSizes& sizes) {
-  const size_t strip = HWY_DYNAMIC_DISPATCH(WinogradStrip)();
-  const ConvolutionCost cost{static_cast<double>(sizes.planes * sizes.in_channels),
-                             static_cast<double>(round_up(sizes.out_channels, strip / 2)),
-                             static_cast<double>(round_up(sizes.out_channels, strip))};
-  const auto with_tile = [&](size_t tile) {
-    const size_t tiles = sizes.images * divide_up(sizes.out_h, tile) * divide_up(sizes.out_w, tile);
-    const auto again = static_cast<double>(sizes.planes - 1) / static_cast<double>(kMostPlanes);  // see plan_call
-    return cost.winograd(static_cast<double>(tile), static_cast<double>(tiles),
-                         static_cast<double>(round_up(sizes.in_channels, strip / 2)) * (1 + again));
-  };
+TileChoice cheapest_tile(const ConvolutionSizes& sizes) {
   // A filter for large tiles takes 2.25 times the memory of one for small tiles, and saves more the larger the image
   // is. A large filter is worth it where it saves as many multiplications as this for each number more: a microsecond
   // for 16 KiB.
   constexpr double kWorthOfANumber = 32, kSmall = 32 << 10;
-  const double more = (36 - 16) * cost.in * cost.out;
+  const TileChoice small = with_tile(2, sizes), large = with_tile(4, sizes);
+  const double more = (36 - 16) * static_cast<double>(sizes.planes * sizes.in_channels) *
+                      static_cast<double>(round_up(sizes.out_channels, HWY_DYNAMIC_DISPATCH(WinogradStrip)() / 2));
   const double price = more > kSmall ? kWorthOfANumber * more : 0;
-  const size_t chosen = with_tile(4) + price < with_tile(2) ? 4 : 2;
-  // The margin is for a packed filter that is larger, and for images that come out smaller than their bounds.
-  const auto pixels = static_cast<double>(sizes.images * sizes.out_h * sizes.out_w);
-  return with_tile(chosen) < 0.9 * cost.direct(pixels) ? chosen : 0;
+  return large.multiplications + price < small.multiplications ? large : small;
 }
 
 template <size_t side>
-size_t always(const ConvolutionSizes&) {
-  return side;
+TileChoice always(const ConvolutionSizes& sizes) {
+  return with_tile(side, sizes);
 }
 
 // ------------------------------------------------------------------------------------------------------------------
@@ -248,11 +234,14 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (w.reach() > static_cast<size_t>(w.out_d) + 4) {
     return Error::NotSupported;
   }
-  w.tile = choose_tile({w.in_channels, w.out_channels, w.planes, static_cast<size_t>(input.size(0) * w.out_d),
-                        static_cast<size_t>(w.out_h), static_cast<size_t>(w.out_w)});
-  if (w.tile == 0) {
-    return Error::NotSupported;
-  }
+  const TileChoice tile =
+      choose_tile({w.in_channels, w.out_channels, w.planes, static_cast<size_t>(input.size(0) * w.out_d),
+                   static_cast<size_t>(w.out_h), static_cast<size_t>(w.out_w)});
+  w.tile = tile.side;
+  // The margin is for a packed filter that is larger, and for images that come out smaller than their bounds.
+  constexpr double kMargin = 0.9;
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, {ops::WorkKind::convolution, false, tile.multiplications},
+                                         ops::kKernelCosts, 1 / kMargin));
 
   const bool taps_inside = is_row_major(*args[kWeight]);
   const size_t taps = 9 * w.planes;

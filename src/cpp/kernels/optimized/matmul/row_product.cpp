@@ -16,6 +16,7 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/portable/op_matmul.h"
+#include "runtime/host/kernel_costs.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -160,6 +161,9 @@ Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* mi
   if (!fits(context, args)) {
     return Error::NotSupported;
   }
+  const Tensor weight = args[1]->to_tensor();
+  const auto columns = static_cast<double>(weight.size(0)), depth = static_cast<double>(weight.size(1));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, ops::work_of_product(1, columns, depth), ops::kKernelCosts));
   product.min = range.min;
   product.max = range.max;
   product.depth = static_cast<size_t>(args[1]->to_tensor().size(1));

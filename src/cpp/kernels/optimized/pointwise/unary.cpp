@@ -53,8 +53,7 @@ ET_UNARY(Mish, mish(d, x))
 ET_UNARY(Tanh, tanh(d, x))
 ET_UNARY(Exp, exp(d, x))
 ET_UNARY(Erf, erf(d, x))
-ET_UNARY(GeluErf, hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)),
-                          hn::Add(hn::Set(d, 1.0f), erf(d, hn::Mul(x, hn::Set(d, 0.70710678118654752f))))))
+ET_UNARY(GeluErf, gelu(d, x))
 ET_UNARY(GeluTanh, hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)),
                            hn::Add(hn::Set(d, 1.0f),
                                    tanh(d, hn::Mul(hn::Set(d, 0.79788456080286536f),

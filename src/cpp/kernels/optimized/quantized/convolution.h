@@ -98,6 +98,16 @@ Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size
   return Error::Ok;
 }
 
+/// What a call has to do.
+inline ops::Work work_of_integers(Arguments args) {
+  using namespace ops::arguments::et_quantized_convolution;
+  ops::Work work =
+      runtime::work_of({args[kInput]->to_tensor(), args[kWeight]->to_tensor().sizes(), args[kStride], args[kDilation],
+                        args[kGroups]->number_as_int(), args[kTransposed]->number_as_bool(), args[kOut]->to_tensor()});
+  work.is_integer = true;
+  return work;
+}
+
 /// One item, or two; false for a number of items, or an item, that is none of a convolution.
 inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w) {
   const IntArrayRef items = list.to_int_list();

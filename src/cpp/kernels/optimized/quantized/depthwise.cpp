@@ -413,6 +413,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   if (!HWY_ARCH_X86 || !fits(context, args, &w)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
   w.group = HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseGroup)();
   w.groups = (w.channels + w.group - 1) / w.group;
   ET_RETURN_IF_ERROR(add_pixel_beside(context, w.group, &w));

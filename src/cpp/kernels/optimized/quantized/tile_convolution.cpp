@@ -164,6 +164,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   if (!packing.is_worth_its_zeros()) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
   Filter filter{
       weight.const_data_ptr<int8_t>(), is_row_major(*args[kWeight]), w.channels, height, width, w.merges, packing};
   const runtime::SharedCache::Key key{

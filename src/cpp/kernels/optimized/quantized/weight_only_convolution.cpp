@@ -20,6 +20,7 @@
 #include "ops/arguments.h"
 #include "ops/signatures/portable/op_convolution.h"
 #include "runtime/host/heap_shared_cache.h"
+#include "runtime/kernel_offer.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {
@@ -186,20 +187,27 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   inner.set_shared(&cache);
   inner.set_constant_query(&Constants::query, &constants);
   const FloatArguments floats(args, dense.value());
-  Error error = Error::NotSupported;
+  // The cheapest of them is asked by the Method, or prepared.
+  const Kernel* cheapest = nullptr;
+  runtime::KernelOffer least;
   for (const auto kernels :
        {conv::depthwise_kernels(), conv::transposed_convolution_kernels(), conv::winograd_kernels()}) {
     const Kernel* const clamped = kernels.end() - 1;  // convolution, then convolution_clamp
-    void* made = nullptr;
-    error = clamped->prepare(inner, floats, &made);
-    if (error == Error::Ok) {
-      const Result<void*> memory = context.allocate(sizeof(Packed), alignof(Packed));
-      error = memory.ok() ? Error::Ok : memory.error();
-      *state = memory.ok() ? new (*memory) Packed{clamped, made} : nullptr;
+    runtime::KernelOffer offer;
+    void* asked = &offer;
+    static_cast<void>(clamped->prepare(inner, floats, &asked));
+    if (offer.nanoseconds >= 0 && (cheapest == nullptr || offer.nanoseconds < least.nanoseconds)) {
+      cheapest = clamped;
+      least = offer;
     }
-    if (error != Error::NotSupported) {
-      break;
-    }
+  }
+  void* made = nullptr;
+  Error error = cheapest == nullptr ? Error::NotSupported : runtime::offer(state, least.nanoseconds);
+  error = error == Error::Ok ? cheapest->prepare(inner, floats, &made) : error;
+  if (error == Error::Ok) {
+    const Result<void*> memory = context.allocate(sizeof(Packed), alignof(Packed));
+    error = memory.ok() ? Error::Ok : memory.error();
+    *state = memory.ok() ? new (*memory) Packed{cheapest, made} : nullptr;
   }
   std::free(data);
   if (error == Error::Ok) {

@@ -66,11 +66,21 @@ HWY_INLINE V exp(D d, V x) {
   return hn::Mul(hn::Mul(y, scale1), scale2);
 }
 
-/// 1 / (1 + e^-x).
+/// 1 / (1 + e^-x), with e^-x = 2^n e^r as in `exp`: 2^n in one factor, which is infinite from x = -88.4 down and 0 from
+/// x = 87.7 up. The addition rounds to n, which it leaves, with the bias of an exponent, in the lowest bits. The
+/// polynomial in -r is a minimax approximation, 9.2e-8 at most from e^r in relation to it.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid(D d, V x) {
+  const V rounding = hn::Set(d, 12582912.0f + 127.0f);
+  x = limit(d, x, -89.0f, 88.0f);
+  const V shifted = hn::NegMulAdd(x, hn::Set(d, 1.44269504088896341f), rounding);
+  const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
+  const V n = hn::Sub(shifted, rounding);
+  V minus_r = hn::MulAdd(n, hn::Set(d, 0.693359375f), x);
+  minus_r = hn::MulAdd(n, hn::Set(d, -2.12194440e-4f), minus_r);
+  constexpr float kCoefficients[] = {1.0f, -0.999999702f, 0.499991477f, -0.166676387f, 0.0418981612f, -0.00829027221f};
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::MulAdd(scale, polynomial(d, minus_r, kCoefficients), one));
 }
 
 /// `inside`, or from |x| = `end` on 1 with the sign of x: what approximations end in is near 1, which functions that
@@ -110,6 +120,26 @@ HWY_INLINE V erf(D d, V x) {
                              0.000023547966471313185f,
                              -1.1791602954361697e-7f};
   return saturate(d, x, 3.93f, hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven)));
+}
+
+/// x times the normal distribution's share below x, (1 + erf(x / √2)) / 2: the quotient of `erf` in powers of x. What
+/// it ends in on the left is near 0, where the share is 0: -∞ gives NaN, as infinity times 0 does.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu(D d, V x) {
+  const V y = limit(d, x, -5.2947043f, 5.2947043f);
+  const V y2 = hn::Mul(y, y);
+  constexpr float kOdd[] = {0.39894227206590638f, 0.032740515175263912f, 0.0045038896898354228f,
+                            0.00015062660537067907f, 5.0613523106517279e-06f};
+  constexpr float kEven[] = {1.0f,
+                             0.24873462555033768f,
+                             0.027746262945713404f,
+                             0.0017588087713959583f,
+                             6.3622657993218026e-05f,
+                             7.3587395222853698e-07f,
+                             -1.8424379616190151e-09f};
+  const V quotient = hn::Div(hn::Mul(y, polynomial(d, y2, kOdd)), polynomial(d, y2, kEven));
+  const V share = hn::Add(quotient, hn::Set(d, 0.5f));
+  return hn::Mul(x, hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -5.558f)), share));
 }
 
 }  // namespace et::kernels::optimized::HWY_NAMESPACE

@@ -33,11 +33,11 @@ inline constexpr uint8_t kPriorityBools = runtime::kPriorityOptimized + 3;
 inline constexpr uint8_t kPriorityImages = runtime::kPriorityOptimized + 4;       ///< channels innermost, before planes
 inline constexpr uint8_t kPriorityWholeImages = runtime::kPriorityOptimized + 5;  ///< one result a channel
 
-/// Where a library would compute or load more.
+/// What these cost decides, among them and against a library (runtime/kernel_offer.h).
 inline constexpr uint8_t kPriorityBeforeLibrary = 150;
 
-// Before a library. Several take some of the same convolutions: what needs the fewest multiplications first, then what
-// is for a special form, and windows, which take any, last.
+// Names of those kernels, and the order of those that offer the same or nothing: what needs the fewest multiplications
+// first, then what is for a special form, and windows, which take any, last.
 inline constexpr uint8_t kPriorityWindows = kPriorityBeforeLibrary;
 inline constexpr uint8_t kPriorityPixels = kPriorityBeforeLibrary + 1;
 inline constexpr uint8_t kPriorityTransposed = kPriorityBeforeLibrary + 2;

@@ -1,0 +1,16 @@
+/// What XNNPACK's operators cost: one table for its delegate at lowering and for its kernels at load.
+///
+/// For: compiler/register.cpp, which answers partitioners, and the `prepare` of kernels/. Not for: the choice itself.
+#pragma once
+
+#include "ops/costs.h"
+
+namespace et::backends::xnnpack {
+
+inline constexpr ops::WorkCost kCostTable[] = {
+#include "backends/xnnpack/costs/costs.def"
+};
+/// Tiles are those of its products of floats.
+inline constexpr ops::WorkCosts kCosts = {kCostTable, {{4, 8}, {5, 16}, {7, 32}, {7, 32}, {6, 8}}, true};
+
+}  // namespace et::backends::xnnpack

@@ -1,0 +1,77 @@
+#include "ops/costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace et::ops {
+namespace {
+
+constexpr WorkCost kTable[] = {
+#include "ops/kernel_costs.def"
+};
+
+double up_to(double count, double step) { return step * std::ceil(count / step); }
+
+WorkKind kind_of(const ConvolutionForm& c) {
+  const Span<const int64_t> weight = c.weight;
+  const int64_t longest = *std::max_element(weight.begin() + 2, weight.end());
+  const bool is_line = weight.size() == 3;
+  if (c.is_transposed) {
+    return WorkKind::convolution;
+  }
+  if (c.groups > 1 && weight[1] == 1) {
+    return is_line ? WorkKind::line_depthwise : longest > 5 ? WorkKind::depthwise_large : WorkKind::depthwise_small;
+  }
+  if (longest == 1 && c.groups == 1) {
+    return is_line ? WorkKind::line_1x1 : WorkKind::convolution_1x1;
+  }
+  const bool is_3x3 = weight.size() == 4 && weight[2] == 3 && weight[3] == 3 && c.groups == 1 && c.has_unit_steps;
+  return is_3x3 ? WorkKind::convolution_3x3 : WorkKind::convolution;
+}
+
+}  // namespace
+
+const WorkCosts kKernelCosts = {kTable, {{1, 2}, {1, 4}, {1, 8}, {1, 8}, {1, 2}}, true};
+
+Work work_of(const ConvolutionForm& c) {
+  double numbers = 1;
+  for (const int64_t size : c.weight) {
+    numbers *= static_cast<double>(size);
+  }
+  const auto first = static_cast<double>(c.weight[0]);
+  // Each result, or of a transposed one each input, meets the filter's numbers for its channel.
+  Work work{kind_of(c), false, (c.is_transposed ? c.inputs : c.results) * numbers / first};
+  if (!c.is_transposed && c.weight[1] > 1) {
+    work.columns = first / static_cast<double>(c.groups);
+    work.rows = c.results / first;
+  }
+  return work;
+}
+
+Work work_of_product(double rows, double columns, double depth) {
+  const double units = rows * columns * depth;
+  return rows == 1 ? Work{WorkKind::linear_row, false, units} : Work{WorkKind::linear, false, units, rows, columns};
+}
+
+std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs) {
+  const WorkCost* found = nullptr;
+  for (const WorkCost& row : costs.table) {
+    const bool fits = row.kind == work.kind && (row.numbers == WorkCost::floating || work.is_integer);
+    found = fits ? &row : found;  // those of integers stand behind those of floats
+  }
+  if (found == nullptr) {
+    return std::nullopt;
+  }
+  double units = work.units;
+  if (work.rows > 0) {
+    units += cost_of_reading(work.units / work.rows) * work.units / work.rows;
+    // Integers fill half as many columns: four bytes of the depth are one number.
+    const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
+    units *= up_to(work.rows, work.is_integer ? 1 : tile.rows) / work.rows;
+    units *= up_to(work.columns, work.is_integer ? std::max(tile.columns / 2, 1.0) : tile.columns) / work.columns;
+  }
+  const auto& cost = found->on[static_cast<size_t>(isa)];
+  return cost.call_ns + units * cost.unit_ps * 1e-3;
+}
+
+}  // namespace et::ops

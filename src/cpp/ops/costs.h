@@ -1,0 +1,86 @@
+/// What work costs on one core: kinds of work, counted, and tables of measured figures.
+///
+/// For: the choice among kernels at load (runtime/host/kernel_costs.h), and between kernels and a delegate at lowering
+///      (delegation/weigh_parts.h). Both read the same tables, which benchmarks/operator_costs.py measures: one of our
+///      kernels here, one of a library in its backend. Not for: a forecast of a model's time. Costs are for comparison:
+///      what both sides have in common, views, clamps and conversions of integers, costs nothing.
+///
+/// A unit is a multiplication of a product or a convolution, and a result's element of anything else.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "base/span.h"
+
+namespace et::ops {
+
+enum class WorkKind : uint8_t {
+#define ET_WORK(NAME) NAME,
+#include "ops/work.def"
+#undef ET_WORK
+};
+
+struct Work {
+  WorkKind kind;
+  bool is_integer = false;  ///< a product of integers
+  double units = 0;         ///< of dynamic sizes the largest
+  /// Of a dense product: results, as a matrix; columns of one group. 0: of no such product.
+  double rows = 0, columns = 0;
+};
+
+/// What decides about the work of a convolution.
+struct ConvolutionForm {
+  Span<const int64_t> weight;  ///< [out, in / groups, …], or [in, out / groups, …] when transposed; 3 to 5 dims
+  int64_t groups;
+  bool is_transposed;
+  bool has_unit_steps;     ///< strides and dilations of 1
+  double inputs, results;  ///< elements of the images
+};
+Work work_of(const ConvolutionForm& convolution);
+/// Of rows of `depth` numbers and a constant matrix.
+Work work_of_product(double rows, double columns, double depth);
+
+/// Processors that differ in what is fast: the columns of the tables.
+enum class TargetIsa : uint8_t { kSse41, kAvx2, kAvx512, kAmx, kArm };
+/// Those that a file must do well on when it names none.
+inline constexpr TargetIsa kUsualIsas[] = {TargetIsa::kAvx2, TargetIsa::kAvx512};
+inline constexpr std::string_view kIsaNames[] = {"sse4.1", "avx2", "avx512", "amx", "arm"};
+constexpr std::string_view name_of(TargetIsa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
+
+/// A row of a table: what work of a kind costs.
+struct WorkCost {
+  enum Numbers : uint8_t { floating, int8 } numbers;
+  WorkKind kind;
+  struct {
+    float call_ns, unit_ps;
+  } on[std::size(kIsaNames)];
+};
+
+/// The costs of one side.
+struct WorkCosts {
+  Span<const WorkCost> table{};
+  /// Dense products are computed in tiles of so many results, and tiles at the edges whole.
+  struct Tile {
+    double rows = 1, columns = 1;
+  } tiles[std::size(kIsaNames)];
+  /// It serves products and softmax as kernels, too.
+  bool has_kernels = false;
+};
+
+/// Ours, whatever library may be beside them.
+extern const WorkCosts kKernelCosts;
+
+/// In nanoseconds. Integers without a row of their own cost what floats do; nothing: the table has no such work.
+std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs);
+
+/// Multiplications that take as long as to read one number of a constant matrix once: fewer where the second cache
+/// holds it.
+constexpr double cost_of_reading(double numbers) { return numbers > (1 << 18) ? 13 : 3; }
+
+}  // namespace et::ops
+
+/// Rows of a generated table: include it between the braces of an array of WorkCost.
+#define ET_COST(NUMBERS, KIND, ...) {::et::ops::WorkCost::NUMBERS, ::et::ops::WorkKind::KIND, {__VA_ARGS__}},

@@ -1,0 +1,52 @@
+#include "runtime/host/kernel_costs.h"
+
+#include <algorithm>
+
+#include "runtime/host/instruction_set.h"
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace et::runtime {
+namespace {
+
+bool are_ones(const EValue& list) {
+  const IntArrayRef items = list.to_int_list();
+  return std::all_of(items.begin(), items.end(), [](int64_t item) { return item == 1; });
+}
+
+ops::TargetIsa find_isa() {
+#if defined(__x86_64__) || defined(__i386__)
+  const InstructionSet limit = instruction_limit();
+  if (limit == InstructionSet::kSse41 || !__builtin_cpu_supports("avx2")) {
+    return ops::TargetIsa::kSse41;
+  }
+  if (limit == InstructionSet::kAvx2 || !__builtin_cpu_supports("avx512bw")) {
+    return ops::TargetIsa::kAvx2;
+  }
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kTiles = 1U << 24;  // CPUID.(7, 0).EDX
+  const bool has_tiles = limit == InstructionSet::kAmx && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
+  return has_tiles && (d & kTiles) != 0 ? ops::TargetIsa::kAmx : ops::TargetIsa::kAvx512;
+#else
+  return ops::TargetIsa::kArm;
+#endif
+}
+
+}  // namespace
+
+ops::TargetIsa this_isa() {
+  static const ops::TargetIsa isa = find_isa();
+  return isa;
+}
+
+ops::Work work_of(const ConvolutionWork& c) {
+  return ops::work_of({c.weight, c.groups, c.is_transposed, are_ones(*c.stride) && are_ones(*c.dilation),
+                       static_cast<double>(c.input.numel()), static_cast<double>(c.out.numel())});
+}
+
+double cost_here(const ops::Work& work, const ops::WorkCosts& costs) {
+  return ops::cost_of(work, this_isa(), costs).value_or(0);
+}
+
+}  // namespace et::runtime

@@ -1,0 +1,73 @@
+// Of kernels that offer a cost the cheapest runs, behind a user's and before those of lower priorities.
+#include "method_fixture.h"
+#include "runtime/kernel_offer.h"
+
+namespace et::test {
+namespace {
+
+int g_prepared = 0;
+
+/// A kernel that writes `number` and offers it as its cost, and then says that it cannot be prepared unless `packs`.
+template <int number, bool packs = true>
+constexpr Kernel offering(uint8_t priority) {
+  return {"test::add.out",
+          "TTo",
+          [](KernelContext&, Span<EValue* const> args, void*) {
+            *args[2]->to_tensor().mutable_data_ptr<float>() = number;
+            return Error::Ok;
+          },
+          [](PrepareContext&, Span<EValue* const>, void** state) {
+            ET_RETURN_IF_ERROR(offer(state, number));
+            ++g_prepared;
+            return packs ? Error::Ok : Error::NotSupported;
+          },
+          nullptr,
+          priority};
+}
+
+class OfferTest : public MethodTest {
+ protected:
+  float chosen() {
+    g_prepared = 0;
+    ProgramBuilder b;
+    const int x = b.input(b.tensor({1}));
+    const int y = b.output(b.tensor({1}));
+    b.kernel("test::add", "out", {x, x, y, y});
+    auto m = method(b);
+    TestTensor input({1}, {1});
+    EXPECT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
+    EXPECT_EQ(m->method().execute(), Error::Ok);
+    return floats(m->method().get_output(0))[0];
+  }
+};
+
+TEST_F(OfferTest, TheCheapestKernelIsPreparedAndNoOther) {
+  static const Kernel kTable[] = {offering<30>(kPriorityLibrary), offering<20>(kPriorityLibrary + 50),
+                                  offering<40>(kPriorityLibrary + 1)};
+  ASSERT_EQ(kernels_.add(kTable), Error::Ok);
+  EXPECT_EQ(chosen(), 20);
+  EXPECT_EQ(g_prepared, 1);
+}
+
+TEST_F(OfferTest, WhatCannotBePreparedLeavesTheNext) {
+  static const Kernel kTable[] = {offering<30>(kPriorityLibrary), offering<20, false>(kPriorityLibrary + 50)};
+  ASSERT_EQ(kernels_.add(kTable), Error::Ok);
+  EXPECT_EQ(chosen(), 30);
+}
+
+TEST_F(OfferTest, AUsersKernelIsBeforeAnyCost) {
+  static const Kernel kTable[] = {offering<30>(kPriorityLibrary), offering<20>(kPriorityLibrary + 50)};
+  static const Kernel kUser[] = {offering<90>(kPriorityUser)};
+  ASSERT_EQ(kernels_.add(kTable), Error::Ok);
+  ASSERT_EQ(kernels_.add(kUser), Error::Ok);
+  EXPECT_EQ(chosen(), 90);
+}
+
+TEST_F(OfferTest, OneAloneIsTakenAtAnyCost) {
+  static const Kernel kTable[] = {offering<30>(kPriorityOptimized)};
+  ASSERT_EQ(kernels_.add(kTable), Error::Ok);
+  EXPECT_EQ(chosen(), 30);
+}
+
+}  // namespace
+}  // namespace et::test
