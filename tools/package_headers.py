@@ -19,7 +19,7 @@ FOLDERS = ("base", "numerics", "runtime", "devtools", "threads", "builtin", "ext
 #: Of these libraries, the function that registers them.
 REGISTERED = ("prim", "optimized", "quantized")
 #: Headers that are nobody else's; so are those that include what the build generates from schemas.
-INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h", "tracing.h"}
+INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h", "tracing.h", "kernel_costs.h"}
 INCLUDE = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)
 
 
