@@ -12,7 +12,8 @@ namespace et::runtime {
 /// Nanoseconds of a clock that never goes back; its zero has no meaning. 0 always when the platform has no clock.
 uint64_t platform_now_ns();
 
-/// Another clock for the process; nullptr: the system's again. Hosts only. Threads: safe.
+/// Another clock for the process; nullptr: the system's again. Hosts only; without effect where the build records no
+/// events, as nothing asks for the time there. Threads: safe.
 void platform_set_clock(uint64_t (*now_ns)());
 
 /// Installs a log hook that writes warnings and errors where this platform's users look: stderr, or nowhere.

@@ -21,6 +21,7 @@ uint64_t system_now_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+#ifndef ET_NO_EVENT_TRACER
 uint64_t linked_now_ns() {
   if (et_pal_current_ticks == nullptr) {
     return system_now_ns();
@@ -31,6 +32,7 @@ uint64_t linked_now_ns() {
 }
 
 std::atomic<uint64_t (*)()> g_clock{&linked_now_ns};
+#endif
 
 void write_to_stderr(LogLevel level, const char* file, int line, const char* message, size_t length) {
   if (et_pal_emit_log_message != nullptr) {
@@ -42,11 +44,17 @@ void write_to_stderr(LogLevel level, const char* file, int line, const char* mes
 
 }  // namespace
 
+#ifdef ET_NO_EVENT_TRACER  // nobody but a program's own code asks for the time
+uint64_t platform_now_ns() { return system_now_ns(); }
+
+void platform_set_clock(uint64_t (*)()) {}
+#else
 uint64_t platform_now_ns() { return g_clock.load(std::memory_order_relaxed)(); }
 
 void platform_set_clock(uint64_t (*now_ns)()) {
   g_clock.store(now_ns == nullptr ? &linked_now_ns : now_ns, std::memory_order_relaxed);
 }
+#endif
 
 void platform_install_log() { set_log_hook(&write_to_stderr); }
 
