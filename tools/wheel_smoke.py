@@ -30,7 +30,7 @@ def run(*command: object, **options: object) -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """A wheel has the package, its types, its libraries, headers and CMake package; it has no sources of the core."""
+    """A wheel has the package, its types, its libraries, headers and CMake package; of sources those for firmware."""
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in (
         "executorch_py/__init__.py",
@@ -45,12 +45,21 @@ def check_contents(wheel: Path) -> None:
         "executorch_py/bin/et_opt",
         "executorch_py/lib/libet_runtime.a",
         "executorch_py/share/cmake/executorch_py/executorch_pyConfig.cmake",
+        "executorch_py/share/source/cpp/kernels/cortex_m/quantized_linear.cpp",
+        "executorch_py/share/source/cpp/kernels/prim/prim_table.inc",
+        "executorch_py/share/source/generated/schema/program_generated.h",
+        "executorch_py/share/source/third_party/flatbuffers/flatbuffers.h",
     ):
         if wanted not in names:
             sys.exit(f"wheel: {wanted} is missing")
     if not any(name.startswith("executorch_py/_core.") and name.endswith(".so") for name in names):
         sys.exit("wheel: the extension module is missing")
-    places = ("executorch_py/include/", "executorch_py/share/cmake/")
+    places = (
+        "executorch_py/include/",
+        "executorch_py/share/cmake/",
+        "executorch_py/share/source/",
+        "executorch_py/firmware/template/",
+    )
     strays = [
         name
         for name in names

@@ -105,7 +105,7 @@ class Method:
     """A method ready to run"""
 
     def attribute(self, name: str) -> Any:
-        """A live view of a tensor of the state; None: it has no such one"""
+        """A live view of a tensor of the state, or None"""
 
     def cancel(self) -> None:
         """Makes a running execution end soon; from any thread"""
