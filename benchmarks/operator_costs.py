@@ -117,7 +117,10 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     "softmax": (_rows(lambda x: x.softmax(-1), 8, 16), _rows(lambda x: x.softmax(-1), 64, 384)),
     "gelu": (_rows(torch.nn.functional.gelu, 8, 16), _rows(torch.nn.functional.gelu, 64, 768)),
     "exponential": (_rows(torch.sigmoid, 8, 16), _rows(torch.sigmoid, 64, 768)),
-    "norm": (Example(lambda: nn.LayerNorm(64), (8, 64), 8 * 64), Example(lambda: nn.LayerNorm(768), (64, 768), 64 * 768)),
+    "norm": (
+        Example(lambda: nn.LayerNorm(64), (8, 64), 8 * 64),
+        Example(lambda: nn.LayerNorm(768), (64, 768), 64 * 768),
+    ),
     "prelu": (_image(lambda: nn.PReLU(16), 16, 14), _image(lambda: nn.PReLU(128), 128, 28)),
     "elementwise": (_rows(lambda x: x * 1.5, 8, 16), _rows(lambda x: x * 1.5, 61, 760)),
     "moves": (

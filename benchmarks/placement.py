@@ -145,9 +145,7 @@ def main() -> int:
     print(f"{'model':32}" + "".join(f"{side + ' ms':>12}" for side in SIDES) + f"{'default/best':>14}")
     worst = 0.0
     for name in options.models:
-        loaded = {
-            side: et.Runtime.get().load_program(lowered(name, side, options.int8, programs)) for side in SIDES
-        }
+        loaded = {side: et.Runtime.get().load_program(lowered(name, side, options.int8, programs)) for side in SIDES}
         for method_name, method in MODELS[name]().items():
             inputs = tuple(pytree.tree_leaves(method.inputs))
             methods = {side: loaded[side].load_method(method_name) for side in SIDES}

@@ -128,6 +128,27 @@ class XnnpackPartitioner(Partitioner):
         return PartitionResult(exported_program, tags)
 
 
+class PublishedXnnpackPartitioner(XnnpackPartitioner):
+    """The class as its published path gives it: the largest parts, as code written for the published package expects.
+
+    ``largest=False`` or an ``isa`` lets costs decide, as they do by default for ``executorch_py.backends.xnnpack``.
+    """
+
+    def __init__(
+        self,
+        configs: Iterable[type[OperatorConfig]] | None = None,
+        config_precisions: Precision | str | Iterable[Precision | str] | None = None,
+        per_op_mode: bool = False,
+        verbose: bool = False,
+        always: bool = False,
+        largest: bool | None = None,
+        isa: str = "any",
+    ) -> None:
+        if largest is None:
+            largest = isa == "any"
+        super().__init__(configs, config_precisions, per_op_mode, verbose, always, largest, isa)
+
+
 def _precisions(given: Precision | str | Iterable[Precision | str] | None) -> frozenset[Precision]:
     """The precisions that are meant.
 

@@ -12,7 +12,8 @@ MODULES: dict[str, str] = {
         "XNNPartitionerConfig"
     ),
     "partition.xnnpack_partitioner": (
-        "backends.xnnpack.partitioner: XnnpackPartitioner, XnnpackDynamicallyQuantizedPartitioner, "
+        "backends.xnnpack.partitioner: XnnpackPartitioner=PublishedXnnpackPartitioner, "
+        "XnnpackDynamicallyQuantizedPartitioner, "
         "XnnpackFloatingPointPartitioner, XnnpackQuantizedPartitioner; backends.xnnpack.preprocess: "
         "ConfigPrecisionType=Precision"
     ),

@@ -93,6 +93,20 @@ def test_convolutional_networks_of_the_zoo_stay_with_the_kernels(name: str) -> N
     assert not et.delegation_report(edge).delegated("forward")
 
 
+def test_the_published_path_takes_the_largest_parts() -> None:
+    from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner as Published
+
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), (torch.randn(1, 8),)
+    kinds = {"ours": XnnpackPartitioner(), "costs": Published(largest=False), "theirs": Published()}
+    taken = {
+        kind: et.delegation_report(
+            et.to_edge_transform_and_lower(torch.export.export(model, x), partitioner=[partitioner])
+        ).delegated("forward")
+        for kind, partitioner in kinds.items()
+    }
+    assert isinstance(kinds["theirs"], XnnpackPartitioner) and taken["theirs"] and taken["ours"] == taken["costs"]
+
+
 def test_an_unknown_processor_is_an_error() -> None:
-    with pytest.raises(InvalidArgumentError, match="isa is 'avx', must be of any, sse4.1, avx2, avx512, amx, arm"):
+    with pytest.raises(InvalidArgumentError, match=r"isa is 'avx', must be of any, sse4\.1, avx2, avx512, amx, arm"):
         XnnpackPartitioner(isa="avx")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -41,7 +42,9 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
             value = getattr(value, theirs) if theirs else value
             setattr(sys.modules[f"{ROOT}.{path}"], name, value)
             return value
-        if reason := published.why_not(f"{path}.{name}"):
+        reason = published.why_not(f"{path}.{name}")
+        is_misspelt = f"{path}.{name}" not in published.NOT_HERE and get_close_matches(name, row, 1, cutoff=0.85)
+        if reason and not is_misspelt:
             # `from x import y` then asks for a module x.y, and gets the reason as an ImportError (exec_module).
             raise AttributeError(f"executorch_py has no '{path}.{name}': {reason}", name=name)
         raise missing if own is not None else _lazy.unknown_name(f"{ROOT}.{path}", name, row)
