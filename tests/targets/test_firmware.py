@@ -136,6 +136,15 @@ def test_a_kernel_that_no_target_has_is_named(tmp_path: Path) -> None:
         write_firmware(data, tmp_path, "cortex-m4")
 
 
+def test_a_delegate_is_refused(tmp_path: Path) -> None:
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    exported = torch.export.export(torch.nn.Linear(4, 4).eval(), (torch.randn(1, 4),))
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)])
+    with pytest.raises(InvalidArgumentError, match="XnnpackBackend.*without a partitioner"):
+        write_firmware(edge.to_executorch(), tmp_path, "cortex-m4")
+
+
 def test_bad_arguments(integers: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"no target 'cortex-m99'; there are .*cortex-m55"):
         write_firmware(integers, tmp_path, "cortex-m99")

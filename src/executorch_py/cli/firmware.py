@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
     firmware.add_argument("--method", default="forward")
     firmware.add_argument("--input", action="append", help=".npy file of an example input; once for each")
     firmware.add_argument("--keep-names", action="store_true", help="keep debug information and names in the model")
+    firmware.add_argument("--no-measure", action="store_true", help="write the project only: neither build nor run it")
     add_json(firmware)
     firmware.set_defaults(run=_run)
 
@@ -36,6 +37,7 @@ def _run(arguments: argparse.Namespace) -> int:
         method=arguments.method,
         inputs=inputs,
         strip=not arguments.keep_names,
+        measure=not arguments.no_measure,
     )
     show(arguments, str(report), report.as_dict)
     return 1 if report.run is not None and not report.run.matches else 0

@@ -70,7 +70,8 @@ class FirmwareReport:
             f"  arena    {sum(self.pools.arenas):>10,} bytes",
         ]
         if self.run is None:
-            return "\n".join([*lines, f"  not measured: {', '.join(self.missing)} is not installed"])
+            reason = f": {', '.join(self.missing)} is not installed" if self.missing else ""
+            return "\n".join([*lines, f"  not measured{reason}"])
         lines += [
             f"  method   {self.run.method_bytes:>10,} bytes",
             f"  temp     {self.run.temp_bytes:>10,} bytes",
@@ -127,6 +128,11 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
     """The model with example inputs and what this machine computes from them; and the sizes of its planned buffers."""
     method = Runtime.get().load_program(data).load_method(name)
     meta = method.metadata
+    if meta.backends():
+        raise InvalidArgumentError(
+            f"method {name!r} calls delegates ({', '.join(meta.backends())}), which firmware has not: "
+            "lower the model without a partitioner"
+        )
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(meta.num_inputs())]
     if inputs is None:
         inputs = [_example(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]
@@ -148,6 +154,7 @@ def write_firmware(
     method: str = "forward",
     inputs: Sequence[Any] | None = None,
     strip: bool = True,
+    measure: bool = True,
 ) -> FirmwareReport:
     """Writes a project that runs one method of a program on a board, and measures it where the tools are installed.
 
@@ -160,11 +167,12 @@ def write_firmware(
         folder: Where the project goes; ``executorch/`` in it is replaced.
         target: A name of ``TARGETS``.
         method: The method.
+        measure: Build and run it where the tools are installed; without it the pools are larger than they need to be.
         strip: Leave out what only tools read: debug information and names.
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
 
     Raises:
-        InvalidArgumentError: No such target; a kernel that no library for microcontrollers has; not a program.
+        InvalidArgumentError: No such target; a kernel that no library for microcontrollers has; a delegate; not a program.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
     if target not in TARGETS:
@@ -181,7 +189,7 @@ def write_firmware(
     project.write(model, pools, "More than it needs: not measured.")
     missing = tuple(missing_tools(project.target))
     image, measured = None, None
-    if not missing:
+    if measure and not missing:
         first = run(project, build(project))
         pools = Pools(first.method_bytes, first.temp_bytes, arenas)
         origin = f"Measured {'here' if project.target.is_host else 'in the emulator'}."
