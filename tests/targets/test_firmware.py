@@ -141,7 +141,7 @@ def test_a_delegate_is_refused(tmp_path: Path) -> None:
 
     exported = torch.export.export(torch.nn.Linear(4, 4).eval(), (torch.randn(1, 4),))
     edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(largest=True)])
-    with pytest.raises(InvalidArgumentError, match="XnnpackBackend.*without a partitioner"):
+    with pytest.raises(InvalidArgumentError, match=r"XnnpackBackend.*without a partitioner"):
         write_firmware(edge.to_executorch(), tmp_path, "cortex-m4")
 
 
