@@ -28,7 +28,7 @@ FORMS = {
     "volume_grouped": ((1, 6, 5, 6, 7), (4, 3, 2, 3, 2), {"groups": 2}, "optimized"),
     "unbatched": ((3, 6, 7), (5, 3, 3, 3), {}, "xnnpack"),
     "transposed": ((2, 5, 5, 6), (5, 4, 3, 3), {"stride": 2, "padding": (1, 0), "output_padding": 1}, "xnnpack"),
-    "patches": ((1, 5, 14, 14), (5, 8, 2, 2), {"stride": 2}, "optimized"),
+    "patches": ((1, 40, 28, 28), (40, 24, 2, 2), {"stride": 2}, "optimized"),
     "transposed_grouped": ((1, 6, 5, 4), (6, 2, 2, 3), {"stride": (2, 3), "groups": 3}, "xnnpack"),
 }
 
