@@ -17,7 +17,7 @@ from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
 from executorch_py.export.importer.programs import import_programs
-from executorch_py.graphs.recurrent import parts_of_recurrent, unroll_recurrent
+from executorch_py.graphs.recurrent import parts_of_recurrent
 
 from .operator_config import OperatorConfig, is_meant, operators_of
 from .preprocess import BACKEND_ID, Precision, delegation_spec
@@ -78,6 +78,11 @@ class XnnpackPartitioner(Partitioner):
         self._isa = "" if has_wish else isa
         self.refusals: dict[str, str] = {}
 
+    @property
+    def takes_recurrent_steps(self) -> bool:
+        """As ``always``, and for the official runtime: the steps of recurrent layers are in the delegate."""
+        return not self._leaves_functions
+
     def for_compatible(self) -> "XnnpackPartitioner":
         """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps and others."""
         other = copy.copy(self)
@@ -88,8 +93,6 @@ class XnnpackPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags the supported nodes and notes the reason at each other one."""
-        if not self._leaves_functions:
-            unroll_recurrent(exported_program)
         steps = parts_of_recurrent(exported_program.graph_module)
         imported = import_programs({"forward": exported_program})
         specs = [(spec.key, bytes(spec.value)) for spec in self._delegation_spec.compile_specs]

@@ -22,6 +22,7 @@ from executorch_py.exir.backend.backend_details import (
 )
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch_py.graphs.recurrent import unroll_recurrent
 from executorch_py.graphs.rewriting import copied, nodes_with_bodies
 from executorch_py.graphs.sources import source_of
 
@@ -111,6 +112,8 @@ def _tagged(
 ) -> tuple[ExportedProgram, dict[str, DelegationSpec]]:
     """Runs the partitioner on a copy; returns it with tags that are unique in the program, first come first served."""
     program = copied(method.program)
+    if partitioner.takes_recurrent_steps:
+        unroll_recurrent(program)
     before = {node: node.meta[_TAG] for node in nodes_with_bodies(program.graph_module) if node.meta.get(_TAG)}
     written = _written(program)
     result = partitioner(program)

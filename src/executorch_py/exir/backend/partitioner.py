@@ -54,6 +54,11 @@ class Partitioner(ABC):
         """What the partitioner was made with."""
         return self._spec
 
+    @property
+    def takes_recurrent_steps(self) -> bool:
+        """Whether loops that stand for recurrent layers are written step by step before ``partition`` sees a program."""
+        return False
+
     def __call__(self, exported_program: ExportedProgram) -> PartitionResult:
         return self.partition(exported_program)
 
