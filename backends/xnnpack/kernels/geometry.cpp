@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/xnnpack/kernels/layout.h"
 #include "backends/xnnpack/costs/costs.h"
+#include "backends/xnnpack/kernels/layout.h"
 #include "base/checked_math.h"
 #include "runtime/host/kernel_costs.h"
 

@@ -1,10 +1,10 @@
 // Matrix products with a constant right side, packed at load: aten::linear.out, aten::addmm.out, aten::mm.out, the
 // clamped et:: forms of the first two, and et::sparse_linear.out, on xnn_fully_connected_nc_f32.
 
+#include "backends/xnnpack/costs/costs.h"
 #include "backends/xnnpack/kernels/dense_weight.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
-#include "backends/xnnpack/costs/costs.h"
 #include "ops/signatures/portable/op_matmul.h"
 #include "ops/signatures/portable/op_sparse.h"
 #include "runtime/host/kernel_costs.h"

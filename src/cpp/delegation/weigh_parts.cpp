@@ -101,8 +101,8 @@ std::optional<Verdict> weigh_part(Span<ir::Node* const> part, const WorkCosts* b
     const double left = sum(work.of_both, isa, *backend_costs, &kernel_cost);
     balance.add(taken, left);
     verdict.text += (verdict.text.empty() ? "" : ", ") + microseconds(taken) + " us against " + microseconds(left) +
-                    " us in kernels (" + std::string(ops::name_of(isa)) + "), " +
-                    microseconds(std::abs(taken - left)) + (taken < left ? " us less" : " us more");
+                    " us in kernels (" + std::string(ops::name_of(isa)) + "), " + microseconds(std::abs(taken - left)) +
+                    (taken < left ? " us less" : " us more");
   }
   verdict.is_taken = balance.is_taken();
   return verdict;
