@@ -121,7 +121,8 @@ lint: setup
 
 tidy: build
 	@$(SETUP) venv $(VENV) lint
-	@$(PY) $(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -p $(BUILD) -quiet -j$(JOBS) $(ARGS) '^$(CURDIR)/(src/cpp|backends)/'
+	@$(PY) $(BIN)/run-clang-tidy.py -clang-tidy-binary $(BIN)/clang-tidy -p $(BUILD) -quiet \
+	    -j$(JOBS) $(ARGS) '^$(CURDIR)/(src/cpp|backends)/'
 
 format: setup
 	@$(SETUP) venv $(VENV) lint

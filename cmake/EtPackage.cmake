@@ -88,13 +88,14 @@ endfunction()
 
 # Installs the sources that firmware projects are made of (src/executorch_py/firmware).
 function(_et_install_sources)
-  foreach(folder base numerics ops runtime schema threads devtools kernels/portable kernels/prim kernels/quantized kernels/cortex_m)
+  foreach(folder base numerics ops runtime schema threads devtools
+          kernels/portable kernels/prim kernels/quantized kernels/cortex_m)
     install(DIRECTORY ${ET_CPP_ROOT}/${folder}/ DESTINATION executorch_py/share/source/cpp/${folder} COMPONENT sdk
       FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp" PATTERN "*.def" PATTERN "*.inc" PATTERN "host" EXCLUDE)
   endforeach()
   install(DIRECTORY ${ET_GENERATED_DIR}/schema/ DESTINATION executorch_py/share/source/generated/schema COMPONENT sdk)
-  install(DIRECTORY ${ET_FLATBUFFERS_INCLUDE}/flatbuffers/ DESTINATION executorch_py/share/source/third_party/flatbuffers
-    COMPONENT sdk)
+  install(DIRECTORY ${ET_FLATBUFFERS_INCLUDE}/flatbuffers/
+    DESTINATION executorch_py/share/source/third_party/flatbuffers COMPONENT sdk)
 endfunction()
 
 # Installs the third-party libraries that ours link, and writes what makes them imported targets again.

@@ -30,7 +30,7 @@ def chosen(beginnings: list[str], names: list[str]) -> set[str]:
 
 
 def parts(steps: dict[str, str], names: list[str]) -> set[str]:
-    """The names, but of each function of ``steps`` (or in a file of it) the first case and every N-th behind it; of 0 none."""
+    """The names; of each function of ``steps`` (or of a file of it) the first and every N-th case, of 0 none."""
     if lost := [file for file in steps if not (SWEEPS.parent.parent / file.split("::")[0]).exists()]:
         raise pytest.UsageError(f"{SWEEPS.name} names files that are not there: {', '.join(lost)}")
     seen: dict[str, int] = defaultdict(int)

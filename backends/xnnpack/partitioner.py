@@ -54,6 +54,8 @@ class XnnpackPartitioner(Partitioner):
         refusals: Name of each node of the last program that was not taken -> the reason.
     """
 
+    _takes_largest = False  # where neither `largest` nor `isa` says
+
     def __init__(
         self,
         configs: Iterable[type[OperatorConfig]] | None = None,
@@ -61,7 +63,7 @@ class XnnpackPartitioner(Partitioner):
         per_op_mode: bool = False,
         verbose: bool = False,
         always: bool = False,
-        largest: bool = False,
+        largest: bool | None = None,
         isa: str = "any",
     ) -> None:
         super().__init__()
@@ -74,6 +76,8 @@ class XnnpackPartitioner(Partitioner):
         self._leaves_functions = self._leaves_parts
         if _arguments.text("isa", isa) not in _ISAS:
             raise InvalidArgumentError(f"isa is '{isa}', must be of {', '.join(_ISAS)}")
+        if largest is None:
+            largest = self._takes_largest and isa == "any"
         has_wish = configs is not None or config_precisions is not None or per_op_mode or always or largest
         self._isa = "" if has_wish else isa
         self.refusals: dict[str, str] = {}
@@ -137,19 +141,7 @@ class PublishedXnnpackPartitioner(XnnpackPartitioner):
     ``largest=False`` or an ``isa`` lets costs decide, as they do by default for ``executorch_py.backends.xnnpack``.
     """
 
-    def __init__(
-        self,
-        configs: Iterable[type[OperatorConfig]] | None = None,
-        config_precisions: Precision | str | Iterable[Precision | str] | None = None,
-        per_op_mode: bool = False,
-        verbose: bool = False,
-        always: bool = False,
-        largest: bool | None = None,
-        isa: str = "any",
-    ) -> None:
-        if largest is None:
-            largest = isa == "any"
-        super().__init__(configs, config_precisions, per_op_mode, verbose, always, largest, isa)
+    _takes_largest = True
 
 
 def _precisions(given: Precision | str | Iterable[Precision | str] | None) -> frozenset[Precision]:

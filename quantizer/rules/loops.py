@@ -143,7 +143,7 @@ def written(target: Any) -> Callable[..., Any]:
 
 
 def is_one_operator(node: fx.Node) -> bool:
-    """Whether ``fuse-recurrent-steps`` knows the loops of a recurrent layer: an LSTM's without a projection, a GRU's."""
+    """Whether ``fuse-recurrent-steps`` knows a recurrent layer's loops: an LSTM's without a projection, a GRU's."""
     if node.target not in (aten.lstm.input, aten.gru.input):
         return False
     _, _, params, _, num_layers, _, _, bidirectional = node.args[:8]

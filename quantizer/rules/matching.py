@@ -1,7 +1,7 @@
 """Finds chains of operators in an exported graph, and says what a node belongs to.
 
-A Pattern is a row of a quantizer's table: a name, a formula (docs/how-to/add_pass.md) in which each operator is the only
-user of the one inside, and the rule that annotates what was found (annotation.py). In capitals stand the sets of
+A Pattern is a row of a quantizer's table: a name, a formula (docs/how-to/add_pass.md) in which each operator is the
+only user of the one inside, and the rule that annotates what was found (annotation.py). In capitals stand the sets of
 operators below.
 
 >>> Pattern("linear", "y = RELU?(LINEAR(...), ...)", product, frozenset({"static"}))  # doctest: +SKIP
@@ -73,7 +73,7 @@ class Pattern:
 
 
 def ops(*names: str) -> Operators:
-    """Overloads by name: ``ops("relu.default", "relu_.default")``. One that torch does not have is an AttributeError."""
+    """Overloads by name: ``ops("relu.default", "relu_.default")``. AttributeError for one that torch does not have."""
     return frozenset(overload(f"aten::{name}") for name in names)
 
 

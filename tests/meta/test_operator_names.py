@@ -1,4 +1,4 @@
-"""Every operator that sources, pages and goldens name is in the operator table; compiler sources name none by a string."""
+"""Operators that sources, pages and goldens name are in the table; compiler sources name none by a string."""
 
 import bisect
 import re

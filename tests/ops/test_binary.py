@@ -8,15 +8,13 @@ import pytest
 import torch
 
 from .kernel_runner import prepare_and_run
+from .random_tensors import EDGES, FLOATS, INTEGERS, SMALL, numbers
 from .whole_runtime import check, outputs
 
 INF, NAN = float("inf"), float("nan")
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 3.0, -3.0, 0.1, -0.1, 7.3, 1e-3, 6e-8, 65504.0, -2.5, INF, -INF, NAN]
-
-
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 
 
 NARROW = [torch.float16, torch.bfloat16]
@@ -361,25 +359,6 @@ def test_common_divisors_and_multiples(name: str, dtype: torch.dtype) -> None:
     check(getattr(torch, name), x, y)
 
 
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-SMALL = [torch.float16, torch.bfloat16]
-
-
-EDGES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 6e-8, 65520.0, 3.4e38]
-
-
-def _numbers(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_logaddexp2(dtype):
     values = torch.tensor([*EDGES[:5], 1.5, -700.0, 700.0, 3.25], dtype=dtype)
@@ -390,12 +369,12 @@ def test_logaddexp2(dtype):
 @pytest.mark.parametrize("dtype", [*SMALL, *INTEGERS, torch.bool])
 def test_pairs_of_other_types_meet_in_float(dtype):
     for shape, other in (((37,), (37,)), ((5, 33), (33,)), ((4, 1, 17), (3, 1)), ((0, 3), (3,))):
-        x, y = _numbers(shape, torch.float32), _numbers(other, dtype, 1)
+        x, y = numbers(shape, torch.float32), numbers(other, dtype, 1)
         for function in (torch.add, torch.sub, torch.mul, torch.div):
             if function is not torch.sub or dtype != torch.bool:
                 check(function, x, y)
                 check(function, y, x)
         if dtype != torch.bool:
             check(lambda x, y: torch.add(x, y, alpha=2), x, y, tolerance=1e-6)
-    image = _numbers((2, 3, 5, 7), torch.float32).contiguous(memory_format=torch.channels_last)
-    check(torch.mul, image, _numbers((2, 3, 5, 7), dtype))
+    image = numbers((2, 3, 5, 7), torch.float32).contiguous(memory_format=torch.channels_last)
+    check(torch.mul, image, numbers((2, 3, 5, 7), dtype))

@@ -7,13 +7,8 @@ import torch
 
 import executorch_py as et
 
+from .random_tensors import FLOATS, INTEGERS, numbers
 from .whole_runtime import check, run
-
-FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-
-
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
 
 SHAPES = [((7, 5), (7, 5)), ((40, 9), (33, 8)), ((3, 4, 70), (2, 4, 70)), ((), ())]
 
@@ -154,19 +149,9 @@ def test_members(dtype):
         check(torch.isin, _numbers(dtype, 50, 60), _numbers(dtype, tests))
 
 
-def _shaped(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
-
-
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_few_elements_put(accumulate):
-    x, values = _shaped((30, 40), torch.float32), _shaped((2, 5), torch.float32, 1)
+    x, values = numbers((30, 40), torch.float32), numbers((2, 5), torch.float32, 1)
     index = torch.tensor([[0, -1, 1199, -1200, 47], [600, -41, 39, 40, 41]])
     index = index if accumulate else index.remainder(1100).unique()[:8].view(2, 4)
     check(lambda x, i, v: torch.put(x, i, v, accumulate), x, index, values[:, : index.shape[1]])
@@ -175,10 +160,10 @@ def test_few_elements_put(accumulate):
 
 def test_take_of_a_few_elements():
     for shape in ((5, 33), (3, 4, 17), (40,)):
-        x = _shaped(shape, torch.float32)
+        x = numbers(shape, torch.float32)
         check(torch.take, x, torch.tensor([[0, -1], [x.numel() - 1, -x.numel()]]))
         check(torch.take, x, torch.tensor([7, -8, 33]))
         for index in (x.numel(), -x.numel() - 1):
             with pytest.raises(et.errors.ExecutorchError):
                 run(torch.take, x, torch.tensor([index]).expand(2).clone())
-    check(torch.take, _shaped((2, 3), torch.int64), torch.arange(-6, 6))
+    check(torch.take, numbers((2, 3), torch.int64), torch.arange(-6, 6))

@@ -5,46 +5,31 @@ from __future__ import annotations
 import pytest
 import torch
 
+from .random_tensors import FLOATS, INTEGERS, numbers
 from .whole_runtime import check
 
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
-
 SIZES = [0, 1, 3, 16, 17, 63, 1025, 2049]
-
-
-def _numbers(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
 def test_fills_and_expansions(dtype):
     for size in SIZES:
-        check(lambda x: torch.full_like(x, 1), _numbers((size,), dtype))
-    column = _numbers((5, 1, 1), dtype)
+        check(lambda x: torch.full_like(x, 1), numbers((size,), dtype))
+    column = numbers((5, 1, 1), dtype)
     check(lambda x: x.expand(5, 7, 301), column)
-    check(lambda x, y: x.expand_as(y), column, _numbers((5, 3, 2), dtype))  # an input of which only the shape counts
-    check(lambda x: x.expand(5, 7, 3), _numbers((7, 1), dtype))
+    check(lambda x, y: x.expand_as(y), column, numbers((5, 3, 2), dtype))  # an input of which only the shape counts
+    check(lambda x: x.expand(5, 7, 3), numbers((7, 1), dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
 def test_flips(dtype):
     for size in SIZES[1:]:
-        x = _numbers((3, 2, size), dtype)
+        x = numbers((3, 2, size), dtype)
         for dims in ([2], [0, 2], [0, 1, 2], [1], []):
             check(lambda x, dims=dims: torch.flip(x, dims), x)
-    image = _numbers((2, 3, 5, 17), dtype).contiguous(memory_format=torch.channels_last)
+    image = numbers((2, 3, 5, 17), dtype).contiguous(memory_format=torch.channels_last)
     check(lambda x: torch.flip(x, [1, 3]), image)
-    check(lambda x: torch.flip(x, [0]), _numbers((0, 4), dtype))
+    check(lambda x: torch.flip(x, [0]), numbers((0, 4), dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.int64])
@@ -70,9 +55,9 @@ def test_shuffled_channels(dtype):
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool])
 def test_block_diag(dtype):
-    parts = [_numbers(shape, dtype, seed) for seed, shape in enumerate([(2, 3), (4,), (), (5, 1), (0, 2)])]
+    parts = [numbers(shape, dtype, seed) for seed, shape in enumerate([(2, 3), (4,), (), (5, 1), (0, 2)])]
     check(lambda *x: torch.block_diag(*x), *parts)
     check(lambda x: torch.block_diag(x), parts[0])
-    check(lambda *x: torch.block_diag(*x), parts[0], _numbers((3, 3), torch.int32))
-    check(lambda *x: torch.block_diag(*(t.mT for t in x)), parts[0], _numbers((5, 3), dtype))
-    check(lambda *x: torch.block_diag(*x), _numbers((0, 2), dtype), _numbers((0,), dtype))
+    check(lambda *x: torch.block_diag(*x), parts[0], numbers((3, 3), torch.int32))
+    check(lambda *x: torch.block_diag(*(t.mT for t in x)), parts[0], numbers((5, 3), dtype))
+    check(lambda *x: torch.block_diag(*x), numbers((0, 2), dtype), numbers((0,), dtype))

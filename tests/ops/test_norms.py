@@ -100,7 +100,7 @@ def test_batch_norm_whose_statistics_move(dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_deviations_whose_variance_is_no_number_of_the_type(dtype):
-    """Of large and of tiny numbers, of rows whose sum overflows, of one number; rows and columns, with the mean and without."""
+    """Large and tiny numbers, rows whose sum overflows, one number; rows and columns, with the mean and without."""
     torch.manual_seed(0)
     large, tiny = (1e20, 1e-25) if dtype in (torch.float32, torch.bfloat16) else (3e4, 1e-6)
     x = torch.rand(9, 40, dtype=torch.float64)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from .random_tensors import FLOATS, INTEGERS, SMALL, integers, numbers
 from .whole_runtime import check, run
 
 # Largest |ours - exact| / largest |exact|: a few roundings of the result's type; sums are kept in float32.
@@ -194,32 +195,13 @@ def test_convolutions_around_tiles(channels: int) -> None:
         )
 
 
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-SMALL = [torch.float16, torch.bfloat16]
-
-
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
-
 LENGTHS = [0, 1, 3, 16, 17, 63, 1025, 2049]
-
-
-def _numbers(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 def test_dot(dtype):
     for size in (*LENGTHS, 9000):
-        a, b = _numbers((size,), dtype), _numbers((size,), dtype, 1)
+        a, b = numbers((size,), dtype), numbers((size,), dtype, 1)
         expected = torch.dot(a.double(), b.double()).to(dtype) if dtype.is_floating_point else torch.dot(a, b)
         tolerance = {torch.float64: 1e-11, torch.float32: 2e-4, torch.float16: 1e-1, torch.bfloat16: 1}.get(dtype, 0)
         for call in (torch.dot, torch.vdot, torch.matmul):
@@ -229,20 +211,20 @@ def test_dot(dtype):
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
 def test_matrix_times_vector(dtype):
     for rows, columns in ((1, 1), (5, 33), (3, 1030), (0, 4), (4, 0)):
-        a, b, c = _numbers((rows, columns), dtype), _numbers((columns,), dtype, 1), _numbers((rows,), dtype, 2)
+        a, b, c = numbers((rows, columns), dtype), numbers((columns,), dtype, 1), numbers((rows,), dtype, 2)
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.float16: 1e-1, torch.bfloat16: 1}.get(dtype, 0)
         check(torch.mv, a, b, tolerance=tolerance / 8)
         check(torch.addmv, c, a, b, tolerance=tolerance / 8)
         check(lambda a, b: torch.mv(a.t(), b), a.t().contiguous(), b, tolerance=tolerance / 8)
-    check(torch.trace, _numbers((5, 7), dtype), tolerance=1e-2 if dtype in SMALL else 1e-6)
+    check(torch.trace, numbers((5, 7), dtype), tolerance=1e-2 if dtype in SMALL else 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool])
 def test_addr(dtype):
-    column, row = _numbers((5,), dtype, 1), _numbers((33,), dtype, 2)
+    column, row = numbers((5,), dtype, 1), numbers((33,), dtype, 2)
     tolerance = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 1e-6}.get(dtype, 1e-14)
     for shape in ((5, 33), (33,), (5, 1), ()):
-        x = _numbers(shape, dtype)
+        x = numbers(shape, dtype)
         check(torch.addr, x, column, row, tolerance=tolerance)
         if dtype != torch.bool:
             check(lambda x, c, r: torch.addr(x, c, r, beta=3, alpha=-2), x, column, row, tolerance=tolerance)
@@ -251,17 +233,9 @@ def test_addr(dtype):
         check(lambda x, c, r: torch.addr(x, c, r, beta=0), nan, column, row, tolerance=tolerance)
 
 
-def _values(dtype: torch.dtype) -> torch.Tensor:
-    """Every value of a byte, more of wider types, and their ends."""
-    ends = torch.iinfo(dtype)
-    torch.manual_seed(0)
-    some = torch.randint(max(ends.min, -40000), min(ends.max, 40000), (1001,))
-    return torch.cat([torch.arange(256), some, torch.tensor([ends.min, ends.min + 1, ends.max, 0, 1])]).to(dtype)
-
-
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_products_wrap(dtype: torch.dtype) -> None:
-    x = _values(dtype)
+    x = integers(dtype)
     y, z = x.flip(0), x.roll(7)
     for value in (1, 3, -2, 2**40 + 1 if dtype == torch.int64 else 5):
         if value >= 0 or dtype != torch.uint8:

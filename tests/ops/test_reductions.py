@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from .random_tensors import FLOATS, INTEGERS, numbers
 from .whole_runtime import check, outputs, run
 
 
@@ -49,9 +50,6 @@ def test_reductions(dtype, name, shape):
         check(lambda x: function(x, dim=0), torch.zeros(0, *shape[1:], dtype=dtype))
 
 
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
-
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_truth(dtype: torch.dtype) -> None:
     zeros, ones = torch.zeros(3, 700, dtype=dtype), torch.ones(3, 700, dtype=dtype)
@@ -64,19 +62,6 @@ def test_truth(dtype: torch.dtype) -> None:
                 check(lambda x, f=function, d=dim: f(x, dim=d), x)
 
 
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-def _numbers(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
-
-
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_scans(name, dtype):
@@ -84,7 +69,7 @@ def test_scans(name, dtype):
     tolerance = {torch.float32: 1e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 2e-2}
     tolerance = tolerance.get(dtype, 0.0)
     for shape in ((1,), (9,), (5, 33), (3, 7, 300), (4, 1), (2, 0, 3)):
-        x = _numbers(shape, dtype)
+        x = numbers(shape, dtype)
         for dim in range(len(shape)):
             check(lambda x, dim=dim: function(x, dim), x, tolerance=tolerance)
 
@@ -100,7 +85,7 @@ def test_a_running_product_stays_in_range_where_parts_of_it_do_not():
 def test_reductions_of_integers(dtype):
     names = ["sum", "amax", "amin"] if dtype != torch.bool else ["sum"]
     for shape in ((1,), (70,), (5, 300), (3, 4, 65), (2, 3, 4, 5)):
-        x = _numbers(shape, dtype)
+        x = numbers(shape, dtype)
         for name in names:
             for dim in [*range(len(shape)), list(range(len(shape)))]:
                 for keepdim in (False, True):
@@ -111,8 +96,8 @@ def test_reductions_of_integers(dtype):
         if dtype != torch.bool:
             check(torch.max, x)
             check(torch.min, x)
-    image = _numbers((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
+    image = numbers((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
     for dims in ([1], [2, 3], [0, 2, 3], [1, 3]):
         check(lambda x, dims=dims: x.sum(dims), image)
-    check(lambda x: x.sum(1), _numbers((3, 0), dtype))
-    check(lambda x: x.prod(0), _numbers((0, 3), dtype))
+    check(lambda x: x.sum(1), numbers((3, 0), dtype))
+    check(lambda x: x.prod(0), numbers((0, 3), dtype))

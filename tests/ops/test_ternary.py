@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from .random_tensors import FLOATS, INTEGERS, integers, numbers
 from .whole_runtime import check
 
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 0.5, -2.5, 1e6]
@@ -90,20 +91,9 @@ def test_shrinks(shrink, dtype, number):
     check(lambda x: shrink(x, number), x)
 
 
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
-
-def _values(dtype: torch.dtype) -> torch.Tensor:
-    """Every value of a byte, more of wider types, and their ends."""
-    ends = torch.iinfo(dtype)
-    torch.manual_seed(0)
-    some = torch.randint(max(ends.min, -40000), min(ends.max, 40000), (1001,))
-    return torch.cat([torch.arange(256), some, torch.tensor([ends.min, ends.min + 1, ends.max, 0, 1])]).to(dtype)
-
-
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_clamps(dtype: torch.dtype) -> None:
-    x = _values(dtype)
+    x = integers(dtype)
     for low, high in [(2, 100), (None, 5), (3, None), (9, 4), (0, 0)]:
         check(lambda x, a=low, b=high: x.clamp(a, b), x)
     low, high = x.roll(3), x.roll(50)
@@ -132,26 +122,13 @@ def test_clamp_of_doubles_by_tensors(shapes):
     check(torch.clamp, x, low, high)
 
 
-FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-def _shaped(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
 def test_sums_with_products_and_quotients(name, dtype):
     function = getattr(torch, name)
     tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6}.get(dtype, 1e-14)
     for shapes in (((37,), (37,), (37,)), ((5, 33), (33,), (5, 1)), ((7, 64), (), (7, 64)), ((0, 3), (3,), (0, 3))):
-        x, y, z = (_shaped(shape, dtype, seed) for seed, shape in enumerate(shapes))
+        x, y, z = (numbers(shape, dtype, seed) for seed, shape in enumerate(shapes))
         z = z.abs() + 0.5
         check(function, x, y, z, tolerance=tolerance)
         check(lambda x, y, z: function(x, y, z, value=-2.5), x, y, z, tolerance=tolerance)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from .random_tensors import EDGES, FLOATS, INTEGERS, SMALL, integers, numbers
 from .whole_runtime import check, outputs, run
 
 SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, 2.0, -1.0, -2.5, 1e-30, -1e-30, 1e6, -1e6, 3e4]
@@ -51,8 +52,8 @@ def test_functions_of_integers(function, dtype):
 
 
 _NAMES = """
-    abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 neg reciprocal relu
-    round rsqrt sigmoid sin sinh sqrt square tan tanh trunc
+    abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 neg reciprocal
+    relu round rsqrt sigmoid sin sinh sqrt square tan tanh trunc
 """
 
 
@@ -125,17 +126,6 @@ def test_special_functions_of_few_numbers(dtype):
         check(function, x, tolerance=2e-6)
 
 
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-
-
-def _values(dtype: torch.dtype) -> torch.Tensor:
-    """Every value of a byte, more of wider types, and their ends."""
-    ends = torch.iinfo(dtype)
-    torch.manual_seed(0)
-    some = torch.randint(max(ends.min, -40000), min(ends.max, 40000), (1001,))
-    return torch.cat([torch.arange(256), some, torch.tensor([ends.min, ends.min + 1, ends.max, 0, 1])]).to(dtype)
-
-
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
 @pytest.mark.parametrize(
     "name",
@@ -144,7 +134,7 @@ def _values(dtype: torch.dtype) -> torch.Tensor:
 )
 def test_functions_of_every_integer(name: str, dtype: torch.dtype) -> None:
     function = getattr(torch, name)
-    x = _values(torch.uint8).bool() if dtype == torch.bool else _values(dtype)
+    x = integers(torch.uint8).bool() if dtype == torch.bool else integers(dtype)
     try:
         function(x[:1])
     except RuntimeError:
@@ -157,9 +147,6 @@ def test_functions_of_every_integer(name: str, dtype: torch.dtype) -> None:
         x[:1000].reshape(2, 5, 10, 10).to(memory_format=torch.channels_last),
     ):
         check(function, case)
-
-
-FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
 SUMS = {torch.float32: 1e-6, torch.float64: 1e-13, torch.float16: 1e-3, torch.bfloat16: 8e-3}
@@ -211,25 +198,6 @@ def test_softplus_is_zero_far_below(threshold, dtype):
     assert (product == 0).all()
 
 
-ALL_FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
-
-
-SMALL = [torch.float16, torch.bfloat16]
-
-
-EDGES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 6e-8, 65520.0, 3.4e38]
-
-
-def _shaped(shape, dtype, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    limits = torch.iinfo(dtype)
-    return torch.randint(limits.min, limits.max, shape, dtype=dtype, generator=generator)
-
-
 @pytest.mark.parametrize("dtype", SMALL)
 def test_casts_of_small_floats(dtype):
     values = torch.cat((torch.tensor(EDGES), -torch.tensor(EDGES), torch.randn(1003) * 100))
@@ -240,25 +208,25 @@ def test_casts_of_small_floats(dtype):
                 from_values = from_values.nan_to_num(0, 1000, -1000).clamp(-1000, 1000)
             check(lambda x, other=other: x.to(other), from_values)
             check(lambda x: x.to(dtype), values.to(other) if other.is_floating_point else (values > 0).to(other))
-    image = _shaped((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
+    image = numbers((2, 3, 5, 7), dtype).contiguous(memory_format=torch.channels_last)
     check(lambda x: x.float(), image)
     check(lambda x: x.float().contiguous(), image)
     assert torch.equal(run(lambda x: x.to(dtype), values).isnan(), values.isnan())
 
 
-@pytest.mark.parametrize("dtype", [*ALL_FLOATS, *INTEGERS, torch.bool])
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, torch.bool])
 @pytest.mark.parametrize("complex_dtype", [torch.complex64, torch.complex128])
 def test_casts_to_complex_numbers(dtype, complex_dtype):
     for shape in ((0,), (), (1,), (2049,), (3, 5, 7)):
-        check(lambda x: torch.view_as_real(x.to(complex_dtype)), _shaped(shape, dtype))
+        check(lambda x: torch.view_as_real(x.to(complex_dtype)), numbers(shape, dtype))
     if dtype.is_floating_point:
         check(lambda x: torch.view_as_real(x.to(complex_dtype)).nan_to_num(), torch.tensor(EDGES).to(dtype))
-    check(lambda x: torch.view_as_real(x.transpose(0, 1).to(complex_dtype)), _shaped((5, 7), dtype))
-    check(lambda x: torch.view_as_real(x[:, 1::2].to(complex_dtype)), _shaped((4, 9), dtype))
+    check(lambda x: torch.view_as_real(x.transpose(0, 1).to(complex_dtype)), numbers((5, 7), dtype))
+    check(lambda x: torch.view_as_real(x[:, 1::2].to(complex_dtype)), numbers((4, 9), dtype))
 
 
-@pytest.mark.parametrize("dtype", [*ALL_FLOATS, torch.int64])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
 def test_angles(dtype):
     tolerance = {torch.float16: 1e-3, torch.bfloat16: 1e-2}.get(dtype, 1e-6)
-    check(torch.deg2rad, _shaped((5, 33), dtype), tolerance=tolerance)
-    check(torch.rad2deg, _shaped((5, 33), dtype) // 7, tolerance=tolerance)
+    check(torch.deg2rad, numbers((5, 33), dtype), tolerance=tolerance)
+    check(torch.rad2deg, numbers((5, 33), dtype) // 7, tolerance=tolerance)

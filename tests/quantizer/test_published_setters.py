@@ -1,4 +1,4 @@
-"""Every argument of the published configuration and every setter of XNNPACKQuantizer steers something, or is refused in words."""
+"""Arguments of the published configuration and setters of XNNPACKQuantizer steer something, or are refused in words."""
 
 import inspect
 

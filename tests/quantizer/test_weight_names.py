@@ -1,4 +1,4 @@
-"""Quantized weights have the names of the module's own: in rules for external constants, `.ptd` files and the program."""
+"""Quantized weights have the module's own names: in rules for external constants, `.ptd` files and the program."""
 
 import pytest
 import torch

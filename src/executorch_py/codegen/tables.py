@@ -88,8 +88,8 @@ def operator_rows(ops: list[Op], published: set[str]) -> str:
     """python/_operator_rows.py."""
     table = {op.schema.name: op for op in ops}
     rows = [
-        f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, {op.moves!r}, "
-        f"{list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, {op.kernel_schema.name in published}, "
+        f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, "
+        f"{op.moves!r}, {list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, {op.kernel_schema.name in published}, "
         f"{[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
         for op in sorted(ops, key=lambda op: op.schema.name)
     ]

@@ -159,8 +159,8 @@ def write_firmware(
     """Writes a project that runs one method of a program on a board, and measures it where the tools are installed.
 
     The project has the model as an array in flash, the kernels that it calls for the element types that it has, static
-    pools, a start-up, a linker script and a CMakeLists.txt. It needs no Python. Where the target's compiler and emulator
-    are installed, it is built, run on the inputs, and its pools get the sizes that it used.
+    pools, a start-up, a linker script and a CMakeLists.txt. It needs no Python. Where the target's compiler and
+    emulator are installed, it is built, run on the inputs, and its pools get the sizes that it used.
 
     Args:
         program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned.
@@ -172,7 +172,7 @@ def write_firmware(
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
 
     Raises:
-        InvalidArgumentError: No such target; a kernel that no library for microcontrollers has; a delegate; not a program.
+        InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
     if target not in TARGETS:

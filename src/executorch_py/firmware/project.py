@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from executorch_py.codegen.kernel_library import write_if_changed
-from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, TableError, kernel_function, read_table
-from executorch_py.codegen.pte_operators import read_pte_operators
-from executorch_py.codegen.select_ops import Selection
-from executorch_py.codegen.tables import kernels_by_file, register_table, sources_cmake, write_kernel_tables
-from executorch_py.errors import InvalidArgumentError, NotFoundError
-from executorch_py.sdk import folder as _package
 
+from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, selection_of
 from .sources import SourceTree
 from .targets import Target
 
@@ -42,27 +37,8 @@ class Model:
 
 
 def source_tree(generated: Path) -> SourceTree:
-    """The sources that the package carries, and `generated`, which holds copies of them from the last time.
-
-    Raises:
-        NotFoundError: The package was built without them.
-    """
-    root = Path(_package) / "share" / "source"
-    if not (root / "cpp" / "runtime").is_dir():
-        raise NotFoundError(f"{root} has no sources; install executorch_py with them, or run `make build`")
-    return SourceTree((root / "generated", root / "cpp", root / "third_party", generated))
-
-
-def selection_of(data: bytes) -> dict[str, set[str] | None]:
-    """Kernels that a program calls, and the element types it has in them.
-
-    Raises:
-        InvalidArgumentError: The bytes are not a program.
-    """
-    try:
-        return dict(read_pte_operators(data))
-    except TableError as error:
-        raise InvalidArgumentError(str(error)) from None
+    """The sources that the package carries, and `generated`, which holds copies of them from the last time."""
+    return SourceTree((PACKAGED / "generated", PACKAGED / "cpp", PACKAGED / "third_party", generated))
 
 
 def _array(name: str, data: bytes, section: str = "") -> str:
@@ -127,52 +103,6 @@ inline constexpr size_t kArenaBytes = {max(sum(arenas), 16)};
 """
 
 
-def kernel_sources(libraries: Iterable[str], prims: Sequence[str]) -> dict[str, str]:
-    """kernels.h and kernels.cpp: registers the model's kernels.
-
-    Args:
-        libraries: Kernel libraries, of which the project has no other kernels than the model's.
-        prims: Rows of the table of primitive operators.
-    """
-    includes = [f"kernels/{name}/register.h" for name in libraries]
-    calls = [f"et::kernels::{n}::register_{n}_kernels(registry)" for n in libraries]
-    table = ""
-    if prims:
-        includes.append("kernels/prim/prim_kernels.h")
-        calls.append('registry.add(kPrims, "prim")')
-        rows = "\n    ".join(prims)
-        table = (
-            "namespace {\n\nusing namespace et::kernels::prim;  // NOLINT(google-build-using-namespace): rows of its table\n"
-            f"constexpr et::runtime::Kernel kPrims[] = {{\n    {rows}\n}};\n\n}}  // namespace\n\n"
-        )
-    header = """// Written by `etpy firmware`: the kernels that the model calls.
-#pragma once
-
-#include "runtime/kernel.h"
-
-namespace firmware {
-
-/// Adds them all. Errors: RegistrationExceedingMaxKernels, which cannot happen with an empty registry.
-et::Error register_kernels(et::runtime::KernelRegistry& registry);
-
-}  // namespace firmware
-"""
-    included = "".join(f'#include "{name}"\n' for name in includes)
-    body = "".join(f"  ET_RETURN_IF_ERROR({call});\n" for call in calls)
-    source = f"""#include "kernels.h"
-
-{included}
-{table}namespace firmware {{
-
-et::Error register_kernels([[maybe_unused]] et::runtime::KernelRegistry& registry) {{
-{body}  return et::Error::Ok;
-}}
-
-}}  // namespace firmware
-"""
-    return {"kernels.h": header, "kernels.cpp": source}
-
-
 def _template(name: str, **values: str) -> str:
     text = (_TEMPLATES / name).read_text(encoding="utf-8")
     for key, value in values.items():
@@ -199,13 +129,13 @@ class Project:
                 operator; None keeps all, as it is not known yet.
 
         Raises:
-            InvalidArgumentError: The model calls a kernel that no library for microcontrollers has; the message names it.
+            InvalidArgumentError: The model calls kernels that no library for microcontrollers has; they are named.
         """
-        selected = selection_of(model.data)
-        libraries, prims = self._write_library(selected, plain_kernels)
+        kernels = choose_kernels(selection_of(model.data), plain_kernels)
+        self._write_library(kernels)
         files = {
             **model_sources(model),
-            **kernel_sources(libraries, prims),
+            **kernel_sources(kernels),
             "memory.h": memory_header(pools, origin),
             "main.cpp": _template("main.cpp"),
             "CMakeLists.txt": self._cmake(),
@@ -232,8 +162,9 @@ class Project:
         options = ""
         if not self.target.is_host:
             options = (
-                "target_link_options(firmware PRIVATE -T ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld -Wl,--gc-sections)\n"
-                "set_target_properties(firmware PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)"
+                "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
+                "target_link_options(firmware PRIVATE -T ${script} -Wl,--gc-sections)\n"
+                "set_target_properties(firmware PROPERTIES LINK_DEPENDS ${script})"
             )
         emulator = " ".join(self.target.emulator())
         run = f"\nadd_custom_target(run COMMAND {emulator} $<TARGET_FILE:firmware> USES_TERMINAL VERBATIM)\n"
@@ -256,95 +187,34 @@ class Project:
         ]
         return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
 
-    def _write_library(
-        self, selected: Mapping[str, set[str] | None], plain_kernels: frozenset[str] | None
-    ) -> tuple[list[str], list[str]]:
-        """executorch/: sources and their CMakeLists.txt. Returns its kernel libraries, and rows of primitive operators."""
+    def _write_library(self, kernels: Kernels) -> None:
+        """executorch/: sources and their CMakeLists.txt."""
         generated = self.folder / "executorch" / "src"
-        share = Path(_package) / "share"
-        sources = share / "source" / "cpp"
-        ops = read_table(share / "ops.yaml")
-        rows = (sources / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
-        prims = {row.split('"')[1]: row for row in rows.splitlines() if row.startswith("{")}
-        kernels = {op.kernel_schema.name: op for op in ops if op.kernel}
-        missing = sorted(set(selected) - set(kernels) - set(prims))
-        if missing:
-            raise InvalidArgumentError(
-                f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
-                "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
-            )
-        fast = {
-            name: f"kernels/cortex_m/{function}.cpp"
-            for name in selected
-            if name in kernels
-            for function in [kernel_function(name).removesuffix("_out")]
-            if (sources / "kernels" / "cortex_m" / f"{function}.cpp").is_file()
-        }
-        selection = Selection(dict(selected))
-        write_kernel_tables(ops, selection, generated)
-        if plain_kernels is not None:  # of the others, only the declarations are needed
-            kept = Selection({name: None for name in selected if name not in fast or name in plain_kernels})
-            rows = register_table(kernels_by_file(ops, kept, "quantized"))
-            write_if_changed(generated / "kernels" / "quantized" / "register_table.inc", rows)
-        tables = {library: kernels_by_file(ops, selection, library) for library in KERNEL_LIBRARIES}
-        libraries = [library for library, files in tables.items() if files]
-        first = [f"kernels/{library}/{name}" for library in libraries for name in tables[library]]
-        if fast:
-            libraries.insert(0, "cortex_m")  # found first
-            lines = [
-                f"ET_CORTEX_M_KERNEL({Path(file).stem}, {kernels[name].in_place_bits:#x})"
-                for name, file in sorted(fast.items())
-            ]
-            self._write("executorch/src/kernels/cortex_m/rows.inc", "\n".join(lines) + "\n")
-            first += fast.values()
-        wanted_prims = [row for name, row in prims.items() if name in selected]
-        if wanted_prims:
-            first += ["kernels/prim/prim_numbers.cpp", "kernels/prim/prim_tensors.cpp"]
-        first += [f"kernels/{name}/register.cpp" for name in libraries]
-        first += [f"runtime/{path.name}" for path in sorted((sources / "runtime").glob("*.cpp"))]
-        found = source_tree(generated).closure([*first, "threads/single_thread.cpp"], without=_HOSTED)
+        for name, text in kernels.tables.items():
+            self._write(f"executorch/src/{name}", text)
+        runtime = sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))
+        first = [*kernels.sources, *(f"runtime/{path.name}" for path in runtime), "threads/single_thread.cpp"]
+        found = source_tree(generated).closure(first, without=_HOSTED)
         for name, path in found.items():
             self._copy(path, generated.parent / ("third_party" if name.startswith("flatbuffers/") else "src") / name)
         _drop_others(generated, found)
-        places = tuple(f"kernels/{name}/" for name in libraries if name != "portable") or ("kernels/",)
+        places = tuple(f"kernels/{name}/" for name in kernels.libraries if name != "portable") or ("kernels/",)
         compiled = sorted(name for name in found if name.endswith(".cpp"))
-        masks = [
-            line
-            for library, files in tables.items()
-            if files
-            for line in _definitions(library, sources_cmake(library, files, selection))
-        ]
         self._write(
             "executorch/CMakeLists.txt",
             _template(
                 "executorch.cmake.in",
-                kernel_count=str(len(selected)),
-                dtypes=", ".join(sorted(set().union(*(d for d in selected.values() if d)))) or "no tensors",
+                kernel_count=str(len(kernels.selected)),
+                dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
                 sources="\n".join(f"  src/{name}" for name in compiled),
                 hot_sources="\n".join(f"  src/{name}" for name in compiled if name.startswith(places)),
-                definitions="\n".join(masks),
+                definitions="\n".join(kernels.definitions),
             ),
         )
-        return libraries, wanted_prims
 
     def _copy(self, path: Path, to: Path) -> None:
         if path != to:
             write_if_changed(to, path.read_text(encoding="utf-8"))
-
-
-def _definitions(library: str, text: str) -> list[str]:
-    """The lines of sources.cmake that give a file its element types, with the path of this project."""
-    lines = []
-    for line in text.splitlines():
-        if line.startswith("set_source_files_properties("):
-            lines.append(line.replace("properties(", f"properties(src/kernels/{library}/", 1))
-        elif line.startswith("set(ET_PORTABLE_DTYPE_MASK"):
-            mask = line.split()[1].rstrip(")")
-            lines.append(
-                "set_source_files_properties(src/kernels/portable/convert.cpp PROPERTIES "
-                f"COMPILE_DEFINITIONS ET_DTYPE_MASK={mask})"
-            )
-    return lines
 
 
 def _drop_others(generated: Path, kept: Mapping[str, Path]) -> None:

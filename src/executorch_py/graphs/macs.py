@@ -131,7 +131,8 @@ class _Counter(Interpreter):
         turns = scanned[0].shape[0]
         if turns > 0:
             inputs = [node for node in body.graph.nodes if node.op == "placeholder"][len(initial) + len(scanned) :]
-            known = [one for one, source in zip(inputs, n.args[3], strict=True) if source in self._constants]  # type: ignore[arg-type]
+            sources: Any = n.args[3]
+            known = [one for one, source in zip(inputs, sources, strict=True) if source in self._constants]
             inner = _Counter(body, known, self._turns * turns)
             inner.run(*initial, *(one[0] for one in scanned), *captured)
             self.rows += inner.rows

@@ -122,8 +122,9 @@ def _tagged(
     for now, before_it in zip_longest(_written(result.tagged_exported_program), written, fillvalue=("", None)):
         if now != before_it:
             raise PartitionError(
-                f"{type(partitioner).__name__} changed the graph of method '{name}' at node '{now[0] or before_it[0]}'; a "
-                "partitioner only tags nodes: change the graph in a pass (transform_passes), or in the backend's preprocess"
+                f"{type(partitioner).__name__} changed the graph of method '{name}' at node "
+                f"'{now[0] or before_it[0]}'; a partitioner only tags nodes: change the graph in a pass "
+                "(transform_passes), or in the backend's preprocess"
             )
     for tag, spec in result.partition_tags.items():
         if not isinstance(tag, str) or not isinstance(spec, DelegationSpec):

@@ -1,4 +1,4 @@
-"""Quantization: the XNNPACK quantizer's choices, several quantizers, a quantizer of your own, what converted models do."""
+"""Quantization: the XNNPACK quantizer's choices, several quantizers, one of your own, what converted models do."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class ETRecord(Told):
         self.edge_dialect_program = _one_or_several(_programs_of(edge_dialect_program))
 
     def update_representative_inputs(self, representative_inputs: Any) -> None:
-        """Sets the inputs that ``calculate_numeric_gap`` runs: a list, or a bundled program, whose first case counts."""
+        """Sets the inputs that ``calculate_numeric_gap`` runs: a list, or the first case of a bundled program."""
         if hasattr(representative_inputs, "method_test_suites"):
             representative_inputs = _suite(representative_inputs).test_cases[0].inputs
         self._representative_inputs = list(representative_inputs)

@@ -350,7 +350,7 @@ def _members(event: Event, nodes: dict[int, list[fx.Node]]) -> set[fx.Node]:
 
 
 def traffic_of(members: set[fx.Node]) -> tuple[int, int]:
-    """Bytes that a group of nodes takes from outside of the run (weights, inputs), and those of the run's own values."""
+    """Bytes that a group of nodes takes from outside (weights, inputs), and those of the run's own values."""
     taken = {one for node in members for one in node.all_input_nodes if one not in members}
     given = {node for node in members if any(user not in members for user in node.users)}
     kept = {one for one in taken if one.op in ("placeholder", "get_attr")}

@@ -56,7 +56,7 @@ class Partitioner(ABC):
 
     @property
     def takes_recurrent_steps(self) -> bool:
-        """Whether loops that stand for recurrent layers are written step by step before ``partition`` sees a program."""
+        """Whether recurrent layers' loops are written step by step before ``partition`` sees a program."""
         return False
 
     def __call__(self, exported_program: ExportedProgram) -> PartitionResult:

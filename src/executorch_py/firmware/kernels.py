@@ -1,0 +1,181 @@
+"""The kernels of a firmware project: which libraries and files the model's operators need, and their tables."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, Op, TableError, kernel_function, read_table
+from executorch_py.codegen.pte_operators import read_pte_operators
+from executorch_py.codegen.select_ops import Selection
+from executorch_py.codegen.tables import kernels_by_file, register_table, sources_cmake, write_kernel_tables
+from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.sdk import folder as _package
+
+#: The sources that the package carries.
+PACKAGED = Path(_package) / "share" / "source"
+_OPERATORS = Path(_package) / "share" / "ops.yaml"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What a project has of the kernels.
+
+    Attributes:
+        selected: Kernel that the model calls -> element types it has in it.
+        libraries: Those it has kernels of, the one that is asked first in front.
+        prims: Rows of the table of primitive operators.
+        sources: Files to begin with, below the root of sources.
+        tables: Generated file -> its text.
+        definitions: Lines of CMake that give files the element types they are compiled for.
+    """
+
+    selected: Mapping[str, set[str] | None]
+    libraries: list[str]
+    prims: list[str]
+    sources: list[str]
+    tables: dict[str, str]
+    definitions: list[str]
+
+
+def selection_of(data: bytes) -> dict[str, set[str] | None]:
+    """Kernels that a program calls, and the element types it has in them.
+
+    Raises:
+        InvalidArgumentError: The bytes are not a program.
+    """
+    try:
+        return dict(read_pte_operators(data))
+    except TableError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
+def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: frozenset[str] | None) -> Kernels:
+    """The kernels for a model.
+
+    Args:
+        selected: Kernels that it calls.
+        plain_kernels: Those of kernels/quantized that some instruction got although kernels/cortex_m has the operator;
+            None keeps all, as it is not known yet.
+
+    Raises:
+        NotFoundError: The package was built without sources.
+        InvalidArgumentError: No library for microcontrollers has a kernel; the message names it.
+    """
+    if not (PACKAGED / "cpp" / "runtime").is_dir():
+        raise NotFoundError(f"{PACKAGED} has no sources; install executorch_py with them, or run `make build`")
+    ops = read_table(_OPERATORS)
+    kernels = {op.kernel_schema.name: op for op in ops if op.kernel}
+    prims = _prims()
+    if missing := sorted(set(selected) - set(kernels) - set(prims)):
+        raise InvalidArgumentError(
+            f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
+            "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
+        )
+    selection = Selection(dict(selected))
+    files = {library: kernels_by_file(ops, selection, library) for library in KERNEL_LIBRARIES}
+    libraries = [library for library, found in files.items() if found]
+    sources = [f"kernels/{library}/{name}" for library in libraries for name in files[library]]
+    definitions = [
+        line
+        for library in libraries
+        for line in _definitions(library, sources_cmake(library, files[library], selection))
+    ]
+    tables = _tables(ops, selection)
+    if fast := _fast(selected, kernels):
+        libraries.insert(0, "cortex_m")
+        sources += fast.values()
+        tables["kernels/cortex_m/rows.inc"] = "".join(
+            f"ET_CORTEX_M_KERNEL({Path(file).stem}, {kernels[name].in_place_bits:#x})\n"
+            for name, file in sorted(fast.items())
+        )
+    if plain_kernels is not None:  # of the others, only the declarations are needed
+        kept = Selection({name: None for name in selected if name not in fast or name in plain_kernels})
+        tables["kernels/quantized/register_table.inc"] = register_table(kernels_by_file(ops, kept, "quantized"))
+    wanted = [row for name, row in prims.items() if name in selected]
+    sources += [f"kernels/prim/prim_{kind}.cpp" for kind in ("numbers", "tensors") if wanted]
+    sources += [f"kernels/{name}/register.cpp" for name in libraries]
+    return Kernels(selected, libraries, wanted, sources, tables, definitions)
+
+
+def _prims() -> dict[str, str]:
+    """Primitive operator -> its row."""
+    text = (PACKAGED / "cpp" / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
+    return {row.split('"')[1]: row for row in text.splitlines() if row.startswith("{")}
+
+
+def _fast(selected: Mapping[str, set[str] | None], kernels: Mapping[str, Op]) -> dict[str, str]:
+    """Kernel -> its file in kernels/cortex_m, where that has one."""
+    files = {
+        name: f"kernels/cortex_m/{kernel_function(name).removesuffix('_out')}.cpp"
+        for name in selected
+        if name in kernels
+    }
+    return {name: file for name, file in files.items() if (PACKAGED / "cpp" / file).is_file()}
+
+
+def _tables(ops: list[Op], selection: Selection) -> dict[str, str]:
+    """The generated files of the kernel libraries."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_kernel_tables(ops, selection, Path(folder))
+        paths = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
+        return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def kernel_sources(kernels: Kernels) -> dict[str, str]:
+    """kernels.h and kernels.cpp: registers the model's kernels."""
+    includes = [f"kernels/{name}/register.h" for name in kernels.libraries]
+    calls = [f"et::kernels::{n}::register_{n}_kernels(registry)" for n in kernels.libraries]
+    table = ""
+    if kernels.prims:
+        includes.append("kernels/prim/prim_kernels.h")
+        calls.append('registry.add(kPrims, "prim")')
+        rows = "\n    ".join(kernels.prims)
+        table = (
+            "namespace {\n\n"
+            "using namespace et::kernels::prim;  // NOLINT(google-build-using-namespace): rows of its table\n"
+            f"constexpr et::runtime::Kernel kPrims[] = {{\n    {rows}\n}};\n\n}}  // namespace\n\n"
+        )
+    header = """// Written by `etpy firmware`: the kernels that the model calls.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace firmware {
+
+/// Adds them all. Errors: RegistrationExceedingMaxKernels, which cannot happen with an empty registry.
+et::Error register_kernels(et::runtime::KernelRegistry& registry);
+
+}  // namespace firmware
+"""
+    included = "".join(f'#include "{name}"\n' for name in includes)
+    body = "".join(f"  ET_RETURN_IF_ERROR({call});\n" for call in calls)
+    source = f"""#include "kernels.h"
+
+{included}
+{table}namespace firmware {{
+
+et::Error register_kernels([[maybe_unused]] et::runtime::KernelRegistry& registry) {{
+{body}  return et::Error::Ok;
+}}
+
+}}  // namespace firmware
+"""
+    return {"kernels.h": header, "kernels.cpp": source}
+
+
+def _definitions(library: str, text: str) -> list[str]:
+    """The lines of sources.cmake that give a file its element types, with the path of this project."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("set_source_files_properties("):
+            lines.append(line.replace("properties(", f"properties(src/kernels/{library}/", 1))
+        elif line.startswith("set(ET_PORTABLE_DTYPE_MASK"):
+            mask = line.split()[1].rstrip(")")
+            lines.append(
+                "set_source_files_properties(src/kernels/portable/convert.cpp PROPERTIES "
+                f"COMPILE_DEFINITIONS ET_DTYPE_MASK={mask})"
+            )
+    return lines
