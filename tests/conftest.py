@@ -3,7 +3,9 @@
 ``pytest tests --smoke`` runs what tests/smoke.txt chooses, ``pytest tests --parts`` a part of the files of tests/sweeps.txt.
 """
 
+import gc
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +32,17 @@ def chosen(beginnings: list[str], names: list[str]) -> set[str]:
 
 
 def parts(steps: dict[str, str], names: list[str]) -> set[str]:
-    """The names; of each function of ``steps`` (or of a file of it) the first and every N-th case, of 0 none."""
+    """The names; of each function of ``steps`` (or of a file of it) the first and every N-th case, of 0 none.
+
+    A line of one case (``file::function[case]``) wins over its function's.
+    """
     if lost := [file for file in steps if not (SWEEPS.parent.parent / file.split("::")[0]).exists()]:
         raise pytest.UsageError(f"{SWEEPS.name} names files that are not there: {', '.join(lost)}")
     seen: dict[str, int] = defaultdict(int)
     kept = set()
     for name in names:
         function = name.split("[")[0]
-        step = int(steps.get(function, steps.get(name.split("::")[0], "1")))
+        step = int(steps.get(name, steps.get(function, steps.get(name.split("::")[0], "1"))))
         if step and seen[function] % step == 0:
             kept.add(name)
         seen[function] += 1
@@ -55,3 +60,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Behind each file the collector forgets what lives on (caches of torch): it took 7 s a collection at the end."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
