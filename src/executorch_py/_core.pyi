@@ -20,10 +20,19 @@ class BackendExecutionContext:
     """What execute of a backend may use"""
 
     @property
+    def failed_step(self) -> int: ...
+
+    @failed_step.setter
+    def failed_step(self, value: int) -> None: ...
+
+    @property
     def instruction(self) -> int: ...
 
     @property
     def method_name(self) -> str: ...
+
+    def record_step(self, id: int | str, start_ns: int, end_ns: int, name: str = '') -> None:
+        """Tells the tracer, if there is one, when one of the delegate's own operators ran (time.monotonic_ns). `id` is a key of PreprocessResult.debug_handle_map"""
 
     def resize(self, index: int, sizes: collections.abc.Sequence[int]) -> Any:
         """Gives output `index` of the call its sizes; the array over its memory"""
@@ -34,6 +43,12 @@ class BackendInitContext:
 
     @property
     def delegate_index(self) -> int: ...
+
+    @property
+    def failed_step(self) -> int: ...
+
+    @failed_step.setter
+    def failed_step(self, value: int) -> None: ...
 
     @property
     def method_name(self) -> str: ...
@@ -143,7 +158,7 @@ class MethodBuilder:
 
     def constant(self, symbol: str, type: tuple[Any, ...], data: int, owner: Any, external_file: str = '') -> Value: ...
 
-    def delegate(self, backend_id: str, payload: bytes, compile_specs: collections.abc.Sequence[tuple[str, bytes]], args: collections.abc.Sequence, results: collections.abc.Sequence, source: tuple[Any, ...]) -> tuple[Any, ...]: ...
+    def delegate(self, backend_id: str, payload: bytes, compile_specs: collections.abc.Sequence[tuple[str, bytes]], args: collections.abc.Sequence, results: collections.abc.Sequence, source: tuple[Any, ...], steps: collections.abc.Mapping[int, tuple[str, tuple[Any, ...]]]) -> tuple[Any, ...]: ...
 
     def end_region(self, outputs: collections.abc.Sequence) -> None: ...
 

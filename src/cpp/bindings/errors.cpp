@@ -165,6 +165,7 @@ Error hold_python_error(py::error_already_set&& error) {
       code = static_cast<Error>(PyLong_AsLong(number.ptr()));
     }
   }
+  clear_last_message();
   t_held_error.emplace(std::move(error));
   return code;
 }
@@ -179,6 +180,10 @@ void raise(Error error, std::string message, std::vector<Diagnostic> diagnostics
   if (t_held_error.has_value()) {
     const py::error_already_set held = std::move(*t_held_error);
     t_held_error.reset();
+    if (!t_context.empty() && py::hasattr(held.value(), "add_note")) {
+      held.value().attr("add_note")(to_text(t_context.substr(sizeof("\n  ") - 1)));
+    }
+    clear_last_message();
     throw held;
   }
   if (message.empty()) {

@@ -15,6 +15,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -199,12 +200,16 @@ class MethodBuilder {
 
   py::tuple delegate(const std::string& backend_id, const py::bytes& payload,
                      const std::vector<std::pair<std::string, py::bytes>>& compile_specs, const py::sequence& args,
-                     const py::sequence& results, const py::tuple& source) {
+                     const py::sequence& results, const py::tuple& source,
+                     const std::map<uint32_t, std::pair<std::string, py::tuple>>& steps) {
     ir::Delegate delegate;
     delegate.backend_id = backend_id;
     delegate.payload = static_cast<std::string>(payload);
     for (const auto& [key, value] : compile_specs) {
       delegate.compile_specs.push_back({key, static_cast<std::string>(value)});
+    }
+    for (const auto& [id, step] : steps) {
+      delegate.steps.push_back({id, {}, step.first, to_source(step.second)});
     }
     std::vector<std::string> names;
     std::vector<ir::Type> types;
@@ -295,7 +300,7 @@ void init_program_builder(py::module_& module) {
       .def("node", &MethodBuilder::node, py::arg("op"), py::arg("args"), py::arg("results"), py::arg("source"),
            py::arg("tag") = "")
       .def("delegate", &MethodBuilder::delegate, py::arg("backend_id"), py::arg("payload"), py::arg("compile_specs"),
-           py::arg("args"), py::arg("results"), py::arg("source"))
+           py::arg("args"), py::arg("results"), py::arg("source"), py::arg("steps"))
       .def("begin_region", &MethodBuilder::begin_region, py::arg("owner_result"), py::arg("name"), py::arg("inputs"),
            py::return_value_policy::reference)
       .def("end_region", &MethodBuilder::end_region, py::arg("outputs"))

@@ -4,11 +4,13 @@
 
 #include <map>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "bindings/errors.h"
 #include "bindings/tensor_conversion.h"
 #include "bindings/topics.h"
+#include "runtime/event_tracer.h"
 
 namespace py = pybind11;
 
@@ -82,9 +84,28 @@ py::object resize(const ExecutionView& view, size_t index, const std::vector<int
   return to_python(*view.args[index]);
 }
 
+/// Adds `failed_step` to what Python sees of a context.
+template <typename View, typename... Options>
+void add_failed_step(py::class_<View, Options...>& type) {
+  type.def_property(
+      "failed_step", [](const View& view) { return view.get().failed_step; },
+      [](const View& view, int32_t id) { view.get().failed_step = id; },
+      "What failed, to be set before raising: a key of PreprocessResult.debug_handle_map; -1 is not known");
+}
+
 py::bytes named_data(const InitView& view, const std::string& key) {
   const runtime::FreeableBuffer data = unwrap(view.get().named_data->get(key));
   return py::bytes(reinterpret_cast<const char*>(data.data()), data.size());
+}
+
+void record_step(const ExecutionView& view, const std::variant<int32_t, std::string>& id, uint64_t start_ns,
+                 uint64_t end_ns, const std::string& name) {
+  if (runtime::EventTracer* tracer = view.get().tracer) {
+    const auto* text = std::get_if<std::string>(&id);
+    tracer->record_step(
+        name, text == nullptr ? runtime::DelegateDebugId{std::get<int32_t>(id)} : runtime::DelegateDebugId{-1, *text},
+        start_ns, end_ns);
+  }
 }
 
 /// Runs `call` with the GIL; what it throws is kept for `check` and becomes an Error.
@@ -180,17 +201,24 @@ void init_python_backend(py::module_& module) {
   py::class_<Spec>(module, "CompileSpec", "A key and bytes that the partitioner gave")
       .def_readonly("key", &Spec::key)
       .def_readonly("value", &Spec::value);
-  py::class_<InitView, std::shared_ptr<InitView>>(module, "BackendInitContext", "What init of a backend may use")
-      .def_property_readonly("method_name", [](const InitView& view) { return std::string(view.get().method_name); })
+  py::class_<InitView, std::shared_ptr<InitView>> init(module, "BackendInitContext", "What init of a backend may use");
+  init.def_property_readonly("method_name", [](const InitView& view) { return std::string(view.get().method_name); })
       .def_property_readonly("delegate_index", [](const InitView& view) { return view.get().delegate_index; })
       .def("named_data", &named_data, py::arg("key"), "Bytes of an entry of the program's named data");
-  py::class_<ExecutionView, std::shared_ptr<ExecutionView>>(module, "BackendExecutionContext",
-                                                            "What execute of a backend may use")
+  add_failed_step(init);
+  py::class_<ExecutionView, std::shared_ptr<ExecutionView>> execute(module, "BackendExecutionContext",
+                                                                    "What execute of a backend may use");
+  execute
       .def_property_readonly("method_name",
                              [](const ExecutionView& view) { return std::string(view.get().method_name); })
+      .def("record_step", &record_step, py::arg("id"), py::arg("start_ns"), py::arg("end_ns"), py::arg("name") = "",
+           "Tells the tracer, if there is one, when one of the delegate's own operators ran (time.monotonic_ns). `id` "
+           "is "
+           "a key of PreprocessResult.debug_handle_map")
       .def_property_readonly("instruction", [](const ExecutionView& view) { return view.get().instruction; })
       .def("resize", &resize, py::arg("index"), py::arg("sizes"),
            "Gives output `index` of the call its sizes; the array over its memory");
+  add_failed_step(execute);
 }
 
 }  // namespace et::bindings

@@ -81,6 +81,11 @@ Node* GraphBuilder::add_delegate(Delegate delegate, std::vector<Argument> args, 
                                  const std::vector<std::string>& result_names, Source source) {
   Node* node = add_node("delegate", std::move(args), std::move(result_types), result_names, std::move(source));
   node->symbol = std::to_string(program_.delegates.size());
+  for (Delegate::Step& step : delegate.steps) {
+    if (step.handles.empty()) {  // of nodes that this program has never had
+      step.handles = node->all_handles();
+    }
+  }
   program_.delegates.push_back(std::move(delegate));
   return node;
 }

@@ -11,6 +11,7 @@ from torch import nn
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
 import executorch_py as et
+from executorch_py.devtools import Inspector
 from executorch_py.errors import InvalidStateError, NotFoundError, PartitionError
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner import (
@@ -375,3 +376,68 @@ def test_unknown_backend_and_unlisted_tag():
 
     with pytest.raises(PartitionError, match="'tag0', which Forgets does not list"):
         edge.to_backend(Forgets(*ELEMENTWISE))
+
+
+class NamingBackend(JsonBackend):
+    """The same, with ids of its own for the steps: 0, 1, … in their order."""
+
+    @staticmethod
+    def preprocess(edge_program, compile_specs):
+        calls = [node for node in edge_program.graph.nodes if node.op == "call_function"]
+        handles = {index: (node.meta["debug_handle"],) for index, node in enumerate(calls)}
+        made = JsonBackend.preprocess(edge_program, compile_specs)
+        return PreprocessResult(made.processed_bytes, debug_handle_map=handles)
+
+
+class _FailingAt(JsonRuntime):
+    def __init__(self, step, where):
+        self.step, self.where = step, where
+
+    def init(self, context, processed, compile_specs):
+        if self.where == "init":
+            context.failed_step = self.step
+            raise ValueError("no such table")
+        return super().init(context, processed, compile_specs)
+
+    def execute(self, context, handle, args):
+        context.failed_step = self.step
+        raise ValueError("no such table")
+
+
+@pytest.mark.parametrize("where", ["init", "execute"])
+@pytest.mark.parametrize(("step", "op"), [(0, "aten.mul.Tensor"), (2, "aten.relu.default"), (7, None), (-1, None)])
+def test_the_error_names_the_operator_that_failed(where, step, op):
+    et.Runtime.get().register_backend("NamingBackend", _FailingAt(step, where))
+    program = et.to_edge_transform_and_lower(
+        torch.export.export(Model(), INPUTS), partitioner=[TagTargets(*ELEMENTWISE, backend="NamingBackend")]
+    )
+    with pytest.raises(ValueError, match="no such table") as caught:
+        _run(program)
+    notes = "\n".join(caught.value.__notes__)
+    assert "at method 'forward'" in notes and "NamingBackend" in notes
+    assert ("test_delegation.py" in notes) == (where == "execute" or step >= 0)
+    assert f"NamingBackend, {op} (handle" in notes if op is not None else "(handle" not in notes
+
+
+class _Timing(JsonRuntime):
+    def execute(self, context, handle, args):
+        context.record_step(0, 1_000_000, 3_000_000)
+        context.record_step("whole", 1_000_000, 4_000_000, name="all of it")
+        super().execute(context, handle, args)
+
+
+def test_a_backend_tells_the_tracer_of_its_steps(tmp_path):
+    et.Runtime.get().register_backend("NamingBackend", _Timing())
+    manager = et.to_edge_transform_and_lower(
+        torch.export.export(Model(), INPUTS), partitioner=[TagTargets(*ELEMENTWISE, backend="NamingBackend")]
+    ).to_executorch()
+    program = et.Runtime.get().load_program(manager.buffer, enable_etdump=True)
+    program.load_method("forward").execute(INPUTS)
+    program.write_etdump_result_to_file(tmp_path / "run.etdp")
+    steps = [
+        event
+        for block in Inspector(tmp_path / "run.etdp").event_blocks
+        for event in block.events
+        if event.is_delegated_op and event.delegate_debug_identifier in (0, "0", "whole")
+    ]
+    assert sorted(sum(event.perf_data.raw) for event in steps) == [2, 2, 3, 3], "two calls of two steps, in ms"

@@ -343,6 +343,7 @@ class MethodImporter:
             args,
             [(node.name, kind) for kind in kinds],
             source,
+            _steps_of(lowered),
         )
         self._remember(handle, node)
         self._imported.delegates.append(lowered)
@@ -481,3 +482,25 @@ def _attribute(node: fx.Node) -> Any:
     for part in node.target.split("."):
         held = getattr(held, part)
     return held
+
+
+def _steps_of(lowered: Any) -> dict[int, tuple[str, Source]]:
+    """The backend's own number -> operator and source of the first node that it stands for, where it said so."""
+    given = getattr(lowered, "meta", {}).get("debug_handle_map") or {}
+    nodes = {
+        handle: node
+        for node in (lowered.original_module.graph.nodes if given else ())
+        if isinstance(node.target, OpOverload)
+        for handle in _flat(node.meta.get("debug_handle"))
+    }
+    found = {number: [nodes[one] for one in _flat(handles) if one in nodes] for number, handles in given.items()}
+    return {
+        number: (operator_name(stands_for[0].target), source_of(stands_for[0]))
+        for number, stands_for in found.items()
+        if stands_for and isinstance(number, int) and 0 <= number < 1 << 31
+    }
+
+
+def _flat(handles: Any) -> tuple[int, ...]:
+    """A handle, several or none, as a tuple."""
+    return tuple(handles) if isinstance(handles, (list, tuple, set)) else () if handles is None else (handles,)
