@@ -41,7 +41,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup bench-setup mcu-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -69,7 +69,7 @@ demo: configure
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup interop-setup
+test: build sanitized-build mcu-setup interop-setup browser-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -145,9 +145,15 @@ interop-setup:
 # A missing peer is a failure here, not a skipped test.
 test test-all interop: export ET_REQUIRE_PEER = 1
 
+browser-setup: setup
+	@$(TIMED) "headless browser" -- $(SETUP) debian browser
+
+viewers-setup: browser-setup
+	@$(TIMED) "Netron and Model Explorer" -- $(SETUP) venv .venv-viewers viewers
+
 # The zoo in int8, too: minutes of the official exporter.
 interop: export ET_INTEROP_ZOO = 1
-interop: build interop-setup
+interop: build interop-setup viewers-setup
 	@$(PYTEST) tests/interop
 
 mcu-setup: setup

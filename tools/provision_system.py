@@ -26,6 +26,7 @@ DEBIAN: dict[str, dict[str, str]] = {
     "compiler": {"g++": "g++", "dpkg-deb": "dpkg", "xz": "xz-utils", "make": "make"},
     "tests": {"/usr/include/gtest/gtest.h": "libgtest-dev"},
     "docs": {"doxygen": "doxygen"},
+    "browser": {"chromium": "chromium"},
     "bench": {"/usr/include/benchmark/benchmark.h": "libbenchmark-dev"},
     "fuzz": {
         "clang": "clang",
