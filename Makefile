@@ -13,6 +13,7 @@
 #   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
 #                  all kernels under sanitizers
 #                  (SANITIZE=thread: the other kind)
+#   make tosa      the TOSA and Ethos-U backend against Arm's reference model and compiler, whole
 #   make neon      the vector kernels on 64-bit Arm in QEMU
 #   make wheel     build the wheel and try it in a clean environment
 #   make docs      the documentation site           make notebooks   the tutorials, in Jupyter
@@ -41,7 +42,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -69,7 +70,7 @@ demo: configure
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup interop-setup browser-setup
+test: build sanitized-build mcu-setup interop-setup browser-setup tosa-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -143,7 +144,7 @@ interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
 
 # A missing peer is a failure here, not a skipped test.
-test test-all interop: export ET_REQUIRE_PEER = 1
+test test-all interop tosa: export ET_REQUIRE_PEER = 1
 
 browser-setup: setup
 	@$(TIMED) "headless browser" -- $(SETUP) debian browser
@@ -155,6 +156,12 @@ viewers-setup: browser-setup
 interop: export ET_INTEROP_ZOO = 1
 interop: build interop-setup viewers-setup
 	@$(PYTEST) tests/interop
+
+tosa-setup: setup
+	@$(TIMED) "TOSA reference model and Vela" -- $(SETUP) venv .venv-tosa tosa
+
+tosa: build mcu-setup tosa-setup
+	@$(PYTEST) tests/tosa
 
 mcu-setup: setup
 	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian mcu

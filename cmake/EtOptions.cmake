@@ -23,7 +23,7 @@ option(ET_LTO "Optimise across files when linking: a fifth smaller" ${ET_SIZE_BU
 option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET_SIZE_BUILD})
 option(ET_EVENT_TRACER "Record events and values where a caller gives a tracer; off: 4 kB of code less" ON)
 set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
-set(ET_BACKENDS "example;xnnpack" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
+set(ET_BACKENDS "example;xnnpack;tosa" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
 set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by this list, yaml or .pte file; empty: all")
 set(ET_XNNPACK_SOURCE "$ENV{ET_XNNPACK_SOURCE}" CACHE PATH "XNNPACK source folder to build instead of the pinned one")
 set(ET_CACHE "$ENV{ET_CACHE}" CACHE PATH "Cache of third-party sources and builds; empty: the user's cache folder")

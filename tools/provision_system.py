@@ -111,7 +111,7 @@ def environment(folder: Path, names: list[str]) -> None:
         options = ["--no-deps"] if name.endswith("-no-deps") else []
         # The pin of torch is repeated, so that no other package can exchange it for another build.
         pins = [] if options else groups["torch"][:1]
-        if name in ("build", "lint"):
+        if name in ("build", "lint", "tosa"):
             pins = []
         install = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *options, *groups[name], *pins]
         subprocess.run(install, check=True)
