@@ -25,21 +25,22 @@ bool has_layout(std::string_view name, ops::Layout layout) {
 
 bool wants_channels_last(std::string_view op) { return has_layout(op, ops::Layout::kChannelsLast); }
 
-bool takes_any_order(const ir::Node& node) {
-  if (has_layout(node.op, ops::Layout::kAny)) {
-    return true;
-  }
+/// A reduction of images over all spatial dims (global pooling). Without `keepdim` its result is no image.
+bool reduces_pixels(const ir::Node& node, bool keepdim) {
   const bool is_integer_mean = node.op == op::et_quantized_mean;
-  if (is_integer_mean || is_one_of(node.op, {op::mean_dim, op::sum_dim_IntList, op::amax, op::amin})) {
-    // Over all spatial dims, kept: global pooling.
-    const auto dims = ints_of(is_integer_mean ? ops::EtQuantizedMean(node).dim() : ops::MeanDim(node).dim());
-    const auto rank = node.result()->type.tensor.rank();
-    const auto keepdim = int_of(is_integer_mean ? ops::EtQuantizedMean(node).keepdim() : ops::MeanDim(node).keepdim());
-    if (!dims || keepdim != 1 || dims->size() + 2 != rank) {
-      return false;
-    }
-    const auto signed_rank = static_cast<int64_t>(rank);
-    return std::all_of(dims->begin(), dims->end(), [&](int64_t dim) { return (dim + signed_rank) % signed_rank >= 2; });
+  if (!is_integer_mean && !is_one_of(node.op, {op::mean_dim, op::sum_dim_IntList, op::amax, op::amin})) {
+    return false;
+  }
+  const auto rank = static_cast<int64_t>(node.args()[0].value()->type.tensor.rank());
+  const auto dims = ints_of(is_integer_mean ? ops::EtQuantizedMean(node).dim() : ops::MeanDim(node).dim());
+  const auto kept = int_of(is_integer_mean ? ops::EtQuantizedMean(node).keepdim() : ops::MeanDim(node).keepdim());
+  return dims && kept == int64_t{keepdim} && static_cast<int64_t>(dims->size()) + 2 == rank &&
+         std::all_of(dims->begin(), dims->end(), [&](int64_t dim) { return (dim + rank) % rank >= 2; });
+}
+
+bool takes_any_order(const ir::Node& node) {
+  if (has_layout(node.op, ops::Layout::kAny) || reduces_pixels(node, /*keepdim=*/true)) {
+    return true;
   }
   const ops::OpInfo* op = ops::find_op(node.op);
   return op != nullptr && op->has_tag(ops::kPointwise) && !op->has_tag(ops::kRandom);
@@ -224,8 +225,10 @@ class Regions {
     return !wants_channels_last(user->op) || user->args()[0].value() == value;
   }
 
-  /// True for a permutation that costs nothing where its image has channels innermost.
-  bool is_exit_from(const ir::Node* user) const { return user->graph() == &graph_ && is_exit(*user); }
+  /// True for what costs nothing where its image has channels innermost: a permutation, or a reduction to channels.
+  bool is_exit_from(const ir::Node* user) const {
+    return user->graph() == &graph_ && (is_exit(*user) || reduces_pixels(*user, /*keepdim=*/false));
+  }
 
   bool is_made_inside(const ir::Value* value) const {
     return value->producer() != nullptr && (members_.count(value->producer()) != 0 ||
@@ -266,7 +269,7 @@ class Regions {
         cost.row_major += conversion_nbytes(*image);
       }
       for (const ir::Node* user : image->users()) {
-        cost.row_major += is_exit_from(user) ? conversion_nbytes(*image) : 0;
+        cost.row_major += is_exit_from(user) && is_exit(*user) ? conversion_nbytes(*image) : 0;
       }
     }
   }
