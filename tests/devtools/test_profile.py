@@ -8,8 +8,10 @@ import torch
 
 import executorch_py as et
 from executorch_py.devtools import Inspector, Machine, TimeScale
-from executorch_py.devtools.inspector.profile import CacheLevel
+from executorch_py.devtools.inspector.events import Event, PerfData
+from executorch_py.devtools.inspector.profile import CacheLevel, by_operator
 from executorch_py.errors import InvalidStateError
+from executorch_py.graphs.sources import Source
 from tests.devtools.dumps import executions
 from tests.devtools.models import two_blocks
 
@@ -43,6 +45,15 @@ def test_sums(inspector):
         assert profile.total.p90 == pytest.approx(np.percentile([sum(run) for run in RUNS], 90))
         assert [row.times.avg for row in profile.rows] == sorted((row.times.avg for row in profile.rows), reverse=True)
     assert inspector.by_line().as_dicts()[0]["line"] == "tests/devtools/models.py:17"
+
+
+def test_the_time_of_a_fused_event_goes_to_those_that_multiply():
+    def shares(macs, names=("aten.convolution.default", "aten.relu.default", "aten.linear.default")):
+        event = Event("fused", PerfData([8.0]), list(names), sources=[Source(file="a.py", line=1)] * 3, macs=macs)
+        return {row.key: row.times.raw for row in by_operator([event], "ms").rows}
+
+    assert shares([6, 0, 2]) == {"convolution": [6.0], "linear": [2.0], "relu": [0.0]}
+    assert all(raw == pytest.approx([8 / 3]) for raw in shares([0, 0, 0]).values())
 
 
 def test_roofline(inspector):

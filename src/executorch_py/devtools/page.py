@@ -39,6 +39,9 @@ svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } .grid { stroke
 .part { fill: none; stroke: var(--blue); stroke-dasharray: 5 3; } svg .label { fill: var(--ink); }
 .net { fill: none; stroke: var(--net); stroke-width: 2; } .key { display: inline-block; width: .8em; height: .8em;
   margin: 0 .3em 0 1em; border-radius: 2px; vertical-align: -1px; }
+@media (max-width: 700px) { body { margin: 1rem auto; padding: 0 .8rem; } th, td { padding: .28rem .35rem; }
+  td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; } }
+summary { cursor: pointer; color: var(--soft); margin: .4rem 0; }
 """
 
 _SCRIPT = """

@@ -34,6 +34,7 @@ class Source(NamedTuple):
 
 def source_of(node: fx.Node) -> Source:
     """Source of ``node``; file names are relative to the working directory, or base names outside of it.
+    Those of installed packages begin with the package.
 
     A line in a notebook is one of ``cell 3``, by the number that the cell had when it ran.
     """
@@ -78,5 +79,9 @@ def _cell(file: str) -> str:
 
 
 def _shown(file: str) -> str:
+    """A file of an installed package from the package on, another one from the working directory on."""
+    for folder in ("/site-packages/", "/dist-packages/"):
+        if folder in file:
+            return file.rpartition(folder)[2]
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return os.path.basename(file) if relative.startswith("..") else relative

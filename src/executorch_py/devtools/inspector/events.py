@@ -123,6 +123,7 @@ class Event:
         delegate_backend_name: Name of the backend.
         debug_data: Values that the first run recorded.
         sources: File, line and module path of each operator.
+        macs: Multiply-accumulates of each operator.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Event:
     _delegate_time_scale_converter: TimeConverter | None = None
     _start_time: list[int | float] | None = None
     sources: list[Source] = field(default_factory=list)
+    macs: list[int] = field(default_factory=list)
 
     @property
     def start_time(self) -> list[int | float] | None:

@@ -472,7 +472,9 @@ def _beside(delegate: Event, operators: Sequence[Event]) -> list[Event]:
     if not any(left):
         return []
     name = f"{delegate.delegate_backend_name or 'a delegate'} beside its operators"
-    return [replace(delegate, name=name, perf_data=PerfData(left), op_types=[], sources=[], module_hierarchy={})]
+    return [
+        replace(delegate, name=name, perf_data=PerfData(left), op_types=[], sources=[], macs=[], module_hierarchy={})
+    ]
 
 
 def _cell(value: Any) -> str:

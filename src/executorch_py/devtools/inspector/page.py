@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from html import escape
+from types import BuiltinFunctionType
 from typing import Any
 
 from torch import fx
@@ -21,6 +22,7 @@ from executorch_py.devtools.page import cards, frame, sorted_table
 __all__ = ["profile_page"]
 
 _WIDTH, _HEIGHT, _GAP = 170, 26, 22  # of a node, in pixels
+_ROWS = 16  # of a table that are shown at first
 _LARGEST = 600  # nodes that a picture of a graph has at most
 
 
@@ -70,7 +72,9 @@ def _bars(profile: Profile) -> str:
         rows.append(
             ("", [(row.key or "(the model)", row.key), (f"{share:.1%}", share), *times, (str(row.calls), row.calls)])
         )
-    table = sorted_table(head, rows)
+    table = sorted_table(head, rows[:_ROWS])
+    if further := rows[_ROWS:]:
+        table += f"<details><summary>{len(further)} more</summary>{sorted_table(head, further)}</details>"
     most = max((profile.share(row) for row in profile.rows), default=1.0) or 1.0
     for row in profile.rows:  # a bar in front of each share
         text = f"{profile.share(row):.1%}</td>"
@@ -153,7 +157,8 @@ def _graph(graph: fx.Graph, events: Sequence[Event]) -> str:
         time = times.get(node.name, 0.0)
         says = escape(f"{node.name}: {node.target}, {time:.4g}")
         at = f'x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="5"'
-        label = str(node.target).removeprefix("aten.").removesuffix(".default")[:24]
+        called = node.target.__name__ if isinstance(node.target, BuiltinFunctionType) else str(node.target)
+        label = called.removeprefix("aten.").removesuffix(".default")[:24]
         marks.append(f'<rect class="node" {at}/><rect class="heat" fill-opacity="{0.75 * time / most:.3f}" {at}>')
         marks.append(f"<title>{says}</title></rect>")
         marks.append(f'<text class="label" x="{x + 8}" y="{y + 17}" pointer-events="none">{escape(label)}</text>')

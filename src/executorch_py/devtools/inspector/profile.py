@@ -112,7 +112,10 @@ class _Sum:
 def _grouped(
     by: str, unit: str, events: Sequence[Event], keys: Callable[[Event, int], Iterable[tuple[str, str]]]
 ) -> Profile:
-    """Adds up. An event that stands for several operators counts for each with an equal share.
+    """Adds up. The time of an event that stands for several operators goes to those that multiply, by their work.
+
+    A convolution with its norm and its activation is the convolution's time: the others cost next to nothing there.
+    Where none multiplies, each has an equal share.
 
     ``keys`` gets an event and the number of one of its operators, and gives what that counts for, and what to tell of
     it.
@@ -125,11 +128,11 @@ def _grouped(
             continue
         raw = np.asarray(event.perf_data.raw)
         total += raw
-        count = max(len(event.sources), 1)
-        for index in range(count):
+        weights = event.macs if any(event.macs) else [1] * max(len(event.sources), 1)
+        for index, weight in enumerate(weights):
             for key, detail in keys(event, index):
                 one = sums.setdefault(key, _Sum(np.zeros(runs)))
-                one.raw += raw / count
+                one.raw += raw * (weight / sum(weights))
                 one.events.add(id(event))
                 one.detail[detail] = None
     rows = [

@@ -11,6 +11,7 @@ from executorch_py.devtools.etrecord import ETRecord
 from executorch_py.devtools.inspector.events import AROUND_A_DELEGATE, Event, EventBlock
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError
 from executorch_py.exir.backend.utils import nodes_with_bodies
+from executorch_py.graphs.macs import macs_of
 from executorch_py.graphs.sources import source_of
 
 __all__ = ["RecordMap"]
@@ -117,6 +118,7 @@ class RecordMap:
                 event.stack_traces[node.name] = node.meta.get("stack_trace") or ""
                 event.module_hierarchy[node.name] = node.meta.get("nn_module_stack") or {}
                 event.sources.append(source_of(node))
+                event.macs.append(macs_of(node))
 
 
 def nodes_by_handle(program: Any) -> dict[int, list[fx.Node]]:
