@@ -5,6 +5,7 @@
 #   make test      what CI runs                      make quick     C++ tests and a smoke set: 90 seconds
 #   make test-all  the same with all sweeps whole (tests/sweeps.txt)
 #   make bench     figures, beside the peers          make interop   both ways with the published package
+#                  (bench-all: every model; bench-isa: with older instruction sets)
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
@@ -42,7 +43,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -104,7 +105,7 @@ bench-setup: interop-setup
 	@$(TIMED) "plots" -- $(SETUP) venv $(VENV) bench
 
 bench: build bench-setup
-	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python
+	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python $(ARGS)
 	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.kernels
 	@$(PY) -m benchmarks.written_out
@@ -139,6 +140,15 @@ docs: build
 notebooks: build
 	@$(TIMED) "Jupyter" -- $(SETUP) venv $(VENV) notebooks
 	@$(BIN)/jupyter lab notebooks
+
+# Every model, batches of eight and dynamic int8, too: hours.
+bench-all: build bench-setup
+	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --all --precisions fp32 int8 dynamic $(ARGS)
+
+# What older processors would do: each instruction set of x86 below this machine's, one thread.
+bench-isa: build bench-setup
+	@for isa in sse4.1 avx2 avx512; do \
+	    $(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --isa $$isa --threads 1 $(ARGS); done
 
 interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps

@@ -1,18 +1,21 @@
 """executorch_py beside its peers: the same models, inputs, threads and run, every ratio printed.
 
-    python -m benchmarks.peers --peer-python PYTHON [--models NAME ...] [--engines NAME ...] [--precisions fp32 int8]
-                               [--threads 1 2] [--rounds 7] [--out FOLDER]
+    python -m benchmarks.peers --peer-python PYTHON [--models NAME ...] [--all] [--engines NAME ...]
+                               [--precisions fp32 int8 dynamic] [--isa avx2] [--threads 1 2] [--rounds 7] [--out FOLDER]
 
-For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of about
-`--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the quartiles. A ratio
-is ours / best peer in the same run; up to 1.03 counts as level. Prepared files are kept in `--out` and made anew with --again.
-Also measured, in the same processes: load, first inference, the peak of memory beyond the imported package, bytes of the file.
-Between the rounds: what the registers of the machine can do (peak.c), of which each time is a share (`of peak`).
+For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
+about `--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the
+quartiles. A ratio is ours with default options / best peer in the same run; up to 1.03 counts as level. `placed` is the
+default's time over the better of it and nothing delegated. --isa measures with a limit, ours and the peers that obey one.
+Prepared files are kept in `--out` and made anew with --again. Also measured, in the same processes: load, first
+inference, the peak of memory beyond the imported package, bytes of the file. Between the rounds: what the registers of
+the machine can do (peak.c), of which each time is a share (`of peak`).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -21,8 +24,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.peers import report
-from benchmarks.peers.engines import ENGINES, quiet
-from benchmarks.peers.models import MODELS
+from benchmarks.peers.engines import ENGINES, LIMITED, isa_settings, quiet
+from benchmarks.peers.models import CHOSEN, MODELS
 from benchmarks.peers.peak import Peak, macs_of
 from benchmarks.peers.pool import Failed, Pool
 from benchmarks.peers.report import Figure
@@ -115,9 +118,11 @@ def measure(
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--peer-python", type=Path, required=True, help="python of the environment with the peers")
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), metavar="NAME")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), metavar="NAME", help="default: a third")
+    parser.add_argument("--all", action="store_true", help="all models")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), metavar="NAME")
-    parser.add_argument("--precisions", nargs="+", choices=("fp32", "int8"), default=["fp32", "int8"])
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "int8", "dynamic"), default=["fp32", "int8"])
+    parser.add_argument("--isa", choices=("sse4.1", "avx2", "avx512", "amx"), help="the highest instruction set")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--starts", type=int, default=3, help="processes that load the model; the median counts")
@@ -125,11 +130,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of prepared files and results")
     parser.add_argument("--again", action="store_true", help="prepare all files anew")
     options = parser.parse_args(arguments)
+    options.models = options.models or list(MODELS if options.all else CHOSEN)
+    if options.isa is not None:
+        os.environ.update(isa_settings(options.isa))
+        options.engines = [engine for engine in options.engines if engine in LIMITED]
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     quiet()
     figures: list[Figure] = []
-    peak = Peak(options.out)
+    peak = Peak(options.out, options.isa)
     with Pool(options.engines, options.peer_python) as pool:
         for name in options.models:
             _progress(f"{name}: export")

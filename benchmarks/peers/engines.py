@@ -66,7 +66,7 @@ class Ours(Engine):
     """executorch_py without a delegate."""
 
     peer = False
-    precisions = ("fp32", "int8")
+    precisions = ("fp32", "int8", "dynamic")
     suffix = ".pte"
     partitioned: ClassVar[bool] = False
 
@@ -84,10 +84,11 @@ class Ours(Engine):
 
             partitioner = [XnnpackPartitioner()]
         program = torch.export.load(exported)
-        if precision == "int8":
+        if precision != "fp32":
             from executorch_py import quantizer
 
-            program = quantizer.quantize(program, (), "static_int8", calibration(inputs))
+            preset = {"int8": "static_int8", "dynamic": "dynamic_int8"}[precision]
+            program = quantizer.quantize(program, (), preset, calibration(inputs) if precision == "int8" else None)
         et.to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch().save(out)
 
     def enter(self, threads: int) -> None:
@@ -145,7 +146,7 @@ class Compiled(Eager):
 class Executorch(Engine):
     """executorch 1.5.1 with its XNNPACK delegate."""
 
-    precisions = ("fp32", "int8")
+    precisions = ("fp32", "int8", "dynamic")
     suffix = ".pte"
 
     def start(self) -> None:
@@ -158,20 +159,22 @@ class Executorch(Engine):
         from executorch.exir import to_edge_transform_and_lower
 
         program = torch.export.load(exported)
-        if precision == "int8":
-            program = torch.export.export(self._quantized(program, inputs), inputs)
+        if precision != "fp32":
+            program = torch.export.export(self._quantized(program, inputs, precision == "dynamic"), inputs)
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         out.write_bytes(lowered.to_executorch().buffer)
 
     @staticmethod
-    def _quantized(program: torch.export.ExportedProgram, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+    def _quantized(
+        program: torch.export.ExportedProgram, inputs: tuple[torch.Tensor, ...], dynamic: bool
+    ) -> torch.nn.Module:
         from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
             XNNPACKQuantizer,
             get_symmetric_quantization_config,
         )
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(True, is_dynamic=dynamic))
         prepared = prepare_pt2e(program.module(), quantizer)
         for batch in calibration(inputs):
             prepared(*batch)
@@ -193,7 +196,7 @@ class Executorch(Engine):
 class OnnxRuntime(Engine):
     """onnxruntime on the model that torch.onnx exports."""
 
-    precisions = ("fp32", "int8")
+    precisions = ("fp32", "int8", "dynamic")
     suffix = ".onnx"
 
     def start(self) -> None:
@@ -207,6 +210,13 @@ class OnnxRuntime(Engine):
             ).save(plain)
         if precision == "int8":
             self._quantize(plain, inputs, out)
+        elif precision == "dynamic":
+            from onnxruntime import quantization
+
+            kinds = ["MatMul", "Gemm"]  # as our dynamic_int8: what multiplies by a weight, but no convolution
+            quantization.quantize_dynamic(
+                plain, out, op_types_to_quantize=kinds, weight_type=quantization.QuantType.QInt8, per_channel=True
+            )
         elif plain != out:
             out.write_bytes(plain.read_bytes())
 
@@ -295,7 +305,7 @@ class OpenVino(Engine):
         return call
 
 
-#: Name -> class, in the order of the report. The first two are ours.
+#: Name -> class, in the order of the report. The first two are ours: nothing delegated, and the default with a delegate.
 ENGINES: dict[str, type[Engine]] = {
     "ours": Ours,
     "ours+xnnpack": OursXnnpack,
@@ -306,6 +316,23 @@ ENGINES: dict[str, type[Engine]] = {
     "compile": Compiled,
 }
 OURS = ("ours", "ours+xnnpack")
+#: What a user writes; the ratios are this one's.
+DEFAULT = "ours+xnnpack"
+#: Those that keep to the instruction sets that `isa_settings` allows.
+LIMITED = ("ours", "ours+xnnpack", "openvino", "eager", "compile")
+
+
+def isa_settings(isa: str) -> dict[str, str]:
+    """Environment variables that limit `LIMITED` engines to an instruction set: sse4.1, avx2, avx512 or amx."""
+    one_dnn = {"sse4.1": "SSE41", "avx2": "AVX2", "avx512": "AVX512_CORE_VNNI", "amx": "AVX512_CORE_AMX"}[isa]
+    aten = {"sse4.1": "default", "avx2": "avx2", "avx512": "avx512", "amx": "avx512"}[isa]
+    return {
+        "ET_MAX_ISA": isa,
+        "ONEDNN_MAX_CPU_ISA": one_dnn,
+        "DNNL_MAX_CPU_ISA": one_dnn,
+        "ATEN_CPU_CAPABILITY": aten,
+        "MKL_ENABLE_INSTRUCTIONS": {"sse4.1": "SSE4_2", "avx2": "AVX2"}.get(isa, "AVX512"),
+    }
 
 
 def quiet() -> None:

@@ -9,27 +9,15 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benchmarks.peers.large import LARGE
+from benchmarks.peers.row import Model
 from tests.models.zoo import ZOO, SentenceEncoder
-
-
-@dataclass(frozen=True)
-class Model:
-    """One row of the table.
-
-    Attributes:
-        module: In eval mode.
-        inputs: Example inputs, also what is timed.
-    """
-
-    module: nn.Module
-    inputs: tuple[torch.Tensor, ...]
 
 
 def tiny_autoencoder() -> Model:
@@ -79,10 +67,24 @@ def _of_the_zoo(name: str) -> Callable[[], Model]:
     return make
 
 
-#: Name -> function that makes the model.
+def _of_large(name: str, samples: int) -> Callable[[], Model]:
+    return lambda: LARGE[name](samples)
+
+
+#: Rows of the zoo and of the peers page.
+SMALL: tuple[str, ...] = ("tiny_autoencoder", "minilm_128", "conv1d_stack", *(name for name in ZOO if name != "llama"))
+#: A third of all rows, of every kind: what `make bench` runs.
+CHOSEN: tuple[str, ...] = (
+    "tiny_autoencoder", "ds_cnn", "mobilenet_v2", "resnet18", "minilm", "lstm", "mobilenet_v3_large", "convnext_tiny",
+    "resnet50", "distilbert", "gpt2", "separator", "tagger", "detector",
+)  # fmt: skip
+
+#: Name -> function that makes the model. `resnet50` has one sample, `resnet50_x8` eight.
 MODELS: dict[str, Callable[[], Model]] = {
     "tiny_autoencoder": tiny_autoencoder,
     "minilm_128": minilm_128,
     "conv1d_stack": conv1d_stack,
-    **{name: _of_the_zoo(name) for name in ZOO if name != "llama"},
+    **{name: _of_the_zoo(name) for name in SMALL if name in ZOO},
+    **{name: _of_large(name, 1) for name in LARGE},
+    **{f"{name}_x8": _of_large(name, 8) for name in LARGE},
 }

@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.peers.engines import ENGINES, OURS
+from benchmarks.peers.engines import DEFAULT, ENGINES, OURS
 
 LEVEL = 1.03
 
@@ -59,15 +59,23 @@ class Figure:
 
 
 def best(figures: list[Figure], ours: bool, key: str = "ms") -> Figure | None:
-    """The engine with the smallest value among ours or among the peers."""
+    """The peer with the smallest value; or ours with default options, nothing delegated where that was not measured."""
     running = [f for f in figures if not f.reason and (f.engine in OURS) == ours]
+    if ours:
+        return max(running, key=lambda f: f.engine == DEFAULT, default=None)
     return min(running, key=lambda f: getattr(f, key), default=None)
+
+
+def placement(figures: list[Figure]) -> float:
+    """The time of the default over the better of it and nothing delegated; NaN where one is missing."""
+    times = {f.engine: f.ms for f in figures if not f.reason and f.engine in OURS}
+    return times[DEFAULT] / min(times.values()) if len(times) == len(OURS) else math.nan
 
 
 def ratio(figures: list[Figure], key: str = "ms") -> float:
     """Ours / best peer of one row, by time or by another attribute; NaN where one side is missing.
 
-    Ours is what takes the least time, with the delegate or without, in every column; the peer is each column's own best.
+    Ours is what a user gets who writes no options; the peer is each column's own best.
     """
     mine, theirs = best(figures, True), best(figures, False, key)
     if mine is None or theirs is None or not getattr(theirs, key):
@@ -118,14 +126,16 @@ def summary(figures: list[Figure]) -> str:
     """Every ratio by row, and the geometric means: time, load plus first inference, peak memory, file."""
     rows = grouped(figures)
     keys = {"ms": "call", "start_ms": "start", "peak_bytes": "peak", "file_bytes": "file"}
-    lines = ["", f"{'ours / best peer':38}{''.join(f'{title:>9}' for title in keys.values())}  of peak   best peer"]
+    titles = "".join(f"{title:>9}" for title in keys.values())
+    lines = ["", f"{'ours / best peer':38}{titles}  of peak  placed   best peer"]
     for (model, precision, threads), row in rows.items():
         ratios = {key: ratio(row, key) for key in keys}
         mine, theirs = best(row, True), best(row, False)
         share = f"{mine.of_peak:9.1%}" if mine else " " * 9
         label = f"{model}, {precision}, {threads} thr."
+        peer = theirs.engine if theirs else "-"
         lines.append(
-            f"{label:38}{''.join(f'{value:9.3f}' for value in ratios.values())}{share}   {theirs.engine if theirs else '-'}"
+            f"{label:38}{''.join(f'{value:9.3f}' for value in ratios.values())}{share}{placement(row):8.3f}   {peer}"
             f"{_mark(ratios['ms'])}"
         )
     means = {key: geometric_mean([ratio(row, key) for row in rows.values()]) for key in keys}

@@ -2,13 +2,15 @@
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
+from benchmarks.peers.models import CHOSEN, MODELS
 from benchmarks.peers.peak import Peak, macs_of
-from benchmarks.peers.report import Figure, ratio, row_text, summary
+from benchmarks.peers.report import Figure, placement, ratio, row_text, summary
 
 
 def test_registers_do_more_than_a_product(tmp_path):
@@ -57,3 +59,16 @@ def test_rows_and_summary():
 def test_a_row_that_only_one_side_ran():
     rows = figures([40.0], [50.0])[:1]
     assert math.isnan(ratio(rows)) and "net, fp32, 1 thr." in summary(rows)
+
+
+def test_the_ratio_is_that_of_the_default():
+    """A user does not try both: a delegate that is slower than none counts, and the table says what it costs."""
+    rows = figures([30.0], [50.0])
+    rows.append(replace(rows[0], engine="ours+xnnpack", times=[60.0]))
+    assert ratio(rows) == pytest.approx(1.2)
+    assert placement(rows) == pytest.approx(2.0) and "2.000" in summary(rows)
+    assert math.isnan(placement(rows[:2])) and ratio(rows[:2]) == pytest.approx(0.6)
+
+
+def test_the_chosen_rows_are_a_third():
+    assert set(CHOSEN) < set(MODELS) and len(CHOSEN) <= len(MODELS) / 3
