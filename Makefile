@@ -43,31 +43,38 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup configure build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 
 # What every target stands on: a compiler, the Python environment, the C++ build with its Python tree.
-setup:
+setup: tools packages
+
+tools:
 	@$(TIMED) "system packages" -- $(SETUP) debian compiler tests
-	@$(TIMED) "python environment" -- $(SETUP) venv $(VENV) build torch test models models-no-deps --tree $(BUILD)/python
+	@$(TIMED) "build tools" -- $(SETUP) venv $(VENV) build --tree $(BUILD)/python
+
+packages: tools
+	@$(TIMED) "Python packages" -- $(SETUP) venv $(VENV) torch test models models-no-deps
 
 # Ninja configures again when a CMake file changes; the other files that a configuration depends on stand here.
-configure: setup $(BUILD)/build.ninja
-
-$(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | setup
+$(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | tools
 	@$(TIMED) "configure, third-party builds" -- \
 	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@touch $@
 
-build: configure
-	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet
+compiled: $(BUILD)/build.ninja
+	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet $(TARGETS)
+
+# Packages are downloaded while the compiler works: nothing of the build imports them.
+build:
+	@$(MAKE) --no-print-directory -j2 packages compiled
 
 # The extension module is all that the demo runs: no tests, no tools.
-demo: configure
-	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet _core
+demo:
+	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
