@@ -177,6 +177,8 @@ interop: build interop-setup viewers-setup
 tosa-setup: setup
 	@$(TIMED) "TOSA reference model and Vela" -- $(SETUP) venv .venv-tosa tosa
 
+# Graphs of each kind of operator; `make test` runs 4.
+tosa: export ET_TOSA_CASES = 60
 tosa: build mcu-setup tosa-setup
 	@$(PYTEST) tests/tosa
 
