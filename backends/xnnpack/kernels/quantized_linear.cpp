@@ -1,12 +1,14 @@
 // et::quantized_linear.out with a constant weight of 8 or packed 4 bits, packed anew at load, on
 // xnn_fully_connected_nc_qs8_qc8w.
 
+#include "backends/xnnpack/costs/costs.h"
 #include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "backends/xnnpack/kernels/quantized.h"
 #include "numerics/nibbles.h"
 #include "ops/signatures/quantized/op_linear.h"
+#include "runtime/host/kernel_costs.h"
 #include "runtime/shared_cache.h"
 #include "runtime/stateful_kernel.h"
 
@@ -33,6 +35,11 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   }
   ProductParameters parameters;
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, weight.size(0)));
+  const auto depth = static_cast<double>(input.size(-1));
+  ops::Work work =
+      ops::work_of_product(static_cast<double>(input.numel()) / depth, static_cast<double>(weight.size(0)), depth);
+  work.is_integer = true;
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, kCosts));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, input.size(-1), weight.size(0)));
   IntegerCopy bytes;

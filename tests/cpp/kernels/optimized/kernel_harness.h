@@ -180,6 +180,14 @@ class Call {
     }
     return *this;
   }
+  /// The last tensor's bytes become the least and the largest int8.
+  Call& ends() {
+    OwnedTensor& t = tensors_.back();
+    for (size_t i = 0; i < t.impl.nbytes(); ++i) {
+      t.bytes[i] = static_cast<char>(t.bytes[i] < 0 ? -128 : 127);
+    }
+    return *this;
+  }
   /// The last element of the last tensor becomes zero.
   Call& zero_last() {
     OwnedTensor& t = tensors_.back();

@@ -1,7 +1,8 @@
 /// What the integer convolutions of this folder share: reading the arguments of et::quantized_convolution at load.
 ///
-/// For: quantized/depthwise.cpp, quantized/grouped.cpp and tile_convolution.cpp, which add the filters that they take.
-/// Not for: integers other than int8; the plain kernel runs then.
+/// For: quantized/depthwise.cpp, grouped.cpp, window_convolution.cpp and tile_convolution.cpp, which add the filters
+/// that they take, and linear.cpp, whose numbers are the same. Not for: integers other than int8; the plain kernel runs
+/// then.
 #pragma once
 
 #include <cmath>
@@ -41,15 +42,15 @@ struct QuantizedConvolution {
   }
 };
 
-/// One whose threads share rows of the output: what is common to depthwise and grouped filters. The state of a kernel,
-/// copied for each call.
+/// One whose threads share rows of the output: what all but tiles have in common. The state of a kernel, copied for
+/// each call.
 struct RowConvolution : QuantizedConvolution {
   size_t channels, taps;
   const int8_t* beside;  ///< [at least channels]: a pixel of zero points
 
   // Of a call.
   const int8_t* in;  ///< [batch, in_h, in_w, channels]
-  int8_t* out;       ///< [batch, out_h, out_w, channels]
+  int8_t* out;       ///< [batch, out_h, out_w, its channels]
   int64_t in_h, in_w, out_h, out_w;
 };
 
@@ -72,29 +73,35 @@ Error keep_plan(runtime::PrepareContext& context, Arguments args, const Plan& pl
   return Error::Ok;
 }
 
+/// Gives `w` the images of a call and the output its sizes. Errors: InvalidArgument for images that do not fit.
+inline Error start_rows(KernelContext& context, Arguments args, RowConvolution* w, size_t out_channels) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[kOut]->to_tensor();
+  ET_RETURN_IF_ERROR(conv::check_channels(input, w->channels));
+  w->in_h = input.size(2);
+  w->in_w = input.size(3);
+  w->out_h = conv::output_extent(w->in_h, w->pad_h, w->kernel_h, w->stride_h, w->dilation_h);
+  w->out_w = conv::output_extent(w->in_w, w->pad_w, w->kernel_w, w->stride_w, w->dilation_w);
+  ET_RETURN_IF_ERROR(
+      conv::resize_output(context, "et::quantized_convolution", input, out_channels, w->out_h, w->out_w, out));
+  w->in = input.const_data_ptr<int8_t>();
+  w->out = out.mutable_data_ptr<int8_t>();
+  return Error::Ok;
+}
+
 /// Runs rows(w, begin, end) over all rows of the output, each thread at least `chunk` multiplications, of which an
 /// element takes `cost`.
 template <class Plan>
 Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size_t chunk,
                void (*rows)(const Plan&, size_t, size_t)) {
-  using namespace ops::arguments::et_quantized_convolution;
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(conv::check_channels(input, w.channels));
-  w.in_h = input.size(2);
-  w.in_w = input.size(3);
-  w.out_h = conv::output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
-  w.out_w = conv::output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(
-      conv::resize_output(context, "et::quantized_convolution", input, w.channels, w.out_h, w.out_w, out));
-  if (out.numel() == 0) {
-    return Error::Ok;
+  ET_RETURN_IF_ERROR(start_rows(context, args, &w, w.channels));
+  const int64_t images = args[ops::arguments::et_quantized_convolution::kInput]->to_tensor().size(0);
+  if (images > 0) {
+    const size_t row = static_cast<size_t>(w.out_w) * w.channels * cost;
+    threads::parallel_for(context.pool(), static_cast<size_t>(images * w.out_h), chunk / row + 1,
+                          [&](size_t begin, size_t end) { rows(w, begin, end); });
   }
-  w.in = input.const_data_ptr<int8_t>();
-  w.out = out.mutable_data_ptr<int8_t>();
-  const size_t row = static_cast<size_t>(w.out_w) * w.channels * cost;
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), chunk / row + 1,
-                        [&](size_t begin, size_t end) { rows(w, begin, end); });
   return Error::Ok;
 }
 
@@ -120,6 +127,36 @@ inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w)
   return *h >= least && *w >= least && *h <= kMost && *w <= kMost;
 }
 
+/// Where an operator has the numbers of its integers.
+struct AffinePlaces {
+  size_t input_scale, input_zero_point, weight_scales, bias, output_scale, output_zero_point, output_min, output_max;
+};
+
+/// Scales, zero points, bounds and the bias of a product of int8 with `channels` results. False for what is no number
+/// of int8, or of another size.
+inline bool read_affine(Arguments args, const AffinePlaces& at, int64_t channels, QuantizedConvolution* c) {
+  const EValue& bias = *args[at.bias];
+  const Tensor scales = args[at.weight_scales]->to_tensor();
+  const IntegerRange range(ScalarType::Char);
+  if ((!bias.is_none() && (bias.to_tensor().scalar_type() != ScalarType::Int || bias.to_tensor().dim() != 1 ||
+                           bias.to_tensor().numel() != channels)) ||
+      !is_row_major(*args[at.weight_scales]) || scales.scalar_type() != ScalarType::Float ||
+      (scales.numel() != 1 && scales.numel() != channels) || !read_scale(*args[at.input_scale], &c->input_scale) ||
+      !read_scale(*args[at.output_scale], &c->output_scale) || !range.has(*args[at.input_zero_point]) ||
+      !range.has(*args[at.output_zero_point]) || !range.has(*args[at.output_min]) || !range.has(*args[at.output_max]) ||
+      args[at.output_min]->number_as_int() > args[at.output_max]->number_as_int()) {
+    return false;
+  }
+  c->input_zero_point = static_cast<int32_t>(args[at.input_zero_point]->number_as_int());
+  c->zero_point = static_cast<int32_t>(args[at.output_zero_point]->number_as_int());
+  c->low = static_cast<float>(args[at.output_min]->number_as_int() - c->zero_point);
+  c->high = static_cast<float>(args[at.output_max]->number_as_int() - c->zero_point);
+  c->weight_scales = scales.const_data_ptr<float>();
+  c->has_one_scale = scales.numel() == 1;
+  c->bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<int32_t>();
+  return true;
+}
+
 /// False for a call that is of another kind. Groups and the filter's sizes are left to the caller.
 inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
                                        QuantizedConvolution* c) {
@@ -135,38 +172,19 @@ inline bool read_quantized_convolution(const runtime::PrepareContext& context, A
   }
   if (!is_image(kInput) || !is_image(kWeight) || !is_image(kOut) || !is_channels_last(*args[kInput]) ||
       !is_channels_last(*args[kOut]) || !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) ||
-      args[kTransposed]->number_as_bool() || !is_row_major(*args[kWeightScales])) {
+      args[kTransposed]->number_as_bool()) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();
-  const Tensor scales = args[kWeightScales]->to_tensor();
-  const int64_t channels = weight.size(0);
-  const IntegerRange range(ScalarType::Char);
-  const EValue& bias = *args[kBias];
-  if (!bias.is_none() && (bias.to_tensor().scalar_type() != ScalarType::Int || bias.to_tensor().dim() != 1 ||
-                          bias.to_tensor().numel() != channels)) {
-    return false;
-  }
-  if (scales.scalar_type() != ScalarType::Float || (scales.numel() != 1 && scales.numel() != channels) ||
-      weight.numel() == 0 || !read_scale(*args[kInputScale], &c->input_scale) ||
-      !read_scale(*args[kOutputScale], &c->output_scale) || !range.has(*args[kInputZeroPoint]) ||
-      !range.has(*args[kOutputZeroPoint]) || !range.has(*args[kOutputMin]) || !range.has(*args[kOutputMax]) ||
-      args[kOutputMin]->number_as_int() > args[kOutputMax]->number_as_int() ||
-      !read_pair(*args[kStride], 1, &c->stride_h, &c->stride_w) ||
-      !read_pair(*args[kPadding], 0, &c->pad_h, &c->pad_w) ||
-      !read_pair(*args[kDilation], 1, &c->dilation_h, &c->dilation_w)) {
-    return false;
-  }
   c->kernel_h = weight.size(2);
   c->kernel_w = weight.size(3);
-  c->input_zero_point = static_cast<int32_t>(args[kInputZeroPoint]->number_as_int());
-  c->zero_point = static_cast<int32_t>(args[kOutputZeroPoint]->number_as_int());
-  c->low = static_cast<float>(args[kOutputMin]->number_as_int() - c->zero_point);
-  c->high = static_cast<float>(args[kOutputMax]->number_as_int() - c->zero_point);
-  c->weight_scales = scales.const_data_ptr<float>();
-  c->has_one_scale = scales.numel() == 1;
-  c->bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<int32_t>();
-  return true;
+  return weight.numel() > 0 && read_pair(*args[kStride], 1, &c->stride_h, &c->stride_w) &&
+         read_pair(*args[kPadding], 0, &c->pad_h, &c->pad_w) &&
+         read_pair(*args[kDilation], 1, &c->dilation_h, &c->dilation_w) &&
+         read_affine(args,
+                     {kInputScale, kInputZeroPoint, kWeightScales, kBias, kOutputScale, kOutputZeroPoint, kOutputMin,
+                      kOutputMax},
+                     weight.size(0), c);
 }
 
 }  // namespace et::kernels::optimized::quantized

@@ -1,0 +1,44 @@
+/// Products of rows of int8 and constant matrices of int8 that give int8: linear layers, and convolutions as products
+/// of windows.
+///
+/// For: window_convolution.cpp and linear.cpp, which read their operators' arguments. Not for: one filter a channel
+/// (depthwise.cpp), tiles (tile_convolution.cpp), integers that floats become at the call (dynamic_linear.cpp).
+///
+///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
+///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
+///
+/// Windows become rows of 16 bits, less the zero point, in blocks that the second cache holds. A sum meets two of their
+/// numbers at a time: two products of 9 and 8 bits never leave 32, so no weight makes a sum wrong.
+#pragma once
+
+#include "kernels/optimized/quantized/convolution.h"
+
+namespace et::kernels::optimized::quantized {
+
+/// A matrix in groups of rows; `depth` numbers of a window meet each of `columns` columns of a group.
+struct IntegerProduct : RowConvolution {
+  size_t groups, columns;
+  const int8_t* weights;  ///< [groups][panels][pairs of depth][columns of the panel][2]; beyond the last column zeros
+  const int32_t* biases;  ///< [groups][columns up to whole vectors]
+  const float* scales;    ///< the same, in units of the output's
+
+  size_t group_channels() const { return channels / groups; }
+  size_t depth() const { return taps * group_channels(); }
+  size_t pairs() const { return (depth() + 1) / 2; }
+};
+
+/// Where a constant matrix stands: [columns, depth], where depth is [taps, channels], or [channels, taps].
+struct IntegerMatrix {
+  const void* numbers;      ///< int8, or two columns of the depth a byte (numerics/nibbles.h)
+  bool is_packed;           ///< the latter
+  bool has_channels_first;  ///< [channels, taps]
+};
+
+/// Packs the matrix of product's sizes once a Program, makes its biases and scales, and lets the matrix go. Errors:
+/// NotSupported for a scale that is no number; MemoryAllocationFailed.
+Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix& matrix, IntegerProduct* product);
+
+/// All of `rows` windows, on the threads of the context. Errors: MemoryAllocationFailed.
+Error multiply_windows(KernelContext& context, const IntegerProduct& product, size_t rows);
+
+}  // namespace et::kernels::optimized::quantized

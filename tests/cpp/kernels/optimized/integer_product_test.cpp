@@ -1,0 +1,116 @@
+// Products of int8 by pairs (quantized/integer_product.h) beside the plain kernels, equal bit for bit: on every
+// instruction set, with sizes around tiles, panels and blocks, and integers at their ends.
+
+#include "instruction_sets.h"
+#include "kernels/optimized/vec/priorities.h"
+#include "quantized_convolution_call.h"
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr uint8_t kWindows = optimized::kPriorityWindows, kLinear = optimized::kPriorityPixels;
+
+enum Integers { kAny, kEnds, kHalves };
+
+void expect_linear(int64_t rows, int64_t depth, int64_t columns, Integers integers) {
+  SCOPED_TRACE(::testing::Message() << rows << " x " << depth << " x " << columns << ", integers " << integers);
+  Call call("et::quantized_linear.out");
+  call.bytes_of(ScalarType::Char, {rows, depth});
+  if (integers == kEnds) {
+    call.ends();
+  }
+  call.number(0.02).integer(integers == kEnds ? 127 : -5);
+  const bool is_packed = integers == kHalves;
+  call.bytes_of(is_packed ? ScalarType::Byte : ScalarType::Char, {columns, is_packed ? (depth + 1) / 2 : depth});
+  if (integers == kEnds) {
+    call.ends();
+  }
+  call.as_constant();
+  if (columns % 2 == 0) {
+    std::vector<int32_t> bias;
+    for (int64_t i = 0; i < columns; ++i) {
+      bias.push_back(static_cast<int32_t>(i * 7919 % 20011 - 10000));
+    }
+    call.constant({columns}, kRowMajor, 0.001f, 0.01f).constant_values(bias, {columns});
+  } else {
+    call.constant({1}, kRowMajor, 0.001f, 0.01f).none();
+  }
+  call.number(0.01 * static_cast<double>(depth) / 8).integer(-3).integer(-128).integer(120);
+  call.out({rows, columns}, kRowMajor, ScalarType::Char).expect_same(kLinear);
+}
+
+TEST(IntegerProduct, LinearOfOddSizes) {
+  for_each_instruction_set([] {
+    for (const int64_t rows : {1, 2, 5, 6, 7, 11, 17, 18, 19, 50, 97}) {
+      for (const int64_t depth : {1, 2, 3, 15, 16, 31, 33, 64, 129}) {
+        for (const int64_t columns : {1, 3, 4, 7, 8, 9, 16, 17, 31, 33, 70}) {
+          expect_linear(rows, depth, columns, static_cast<Integers>((rows + depth + columns) % 3));
+        }
+      }
+    }
+  });
+}
+
+// 3,000 products of -255 and -128, or of 255 and 127, and all that stands between blocks.
+TEST(IntegerProduct, LinearOfLargeSizes) {
+  for_each_instruction_set([] {
+    for (const Integers integers : {kAny, kEnds, kHalves}) {
+      expect_linear(130, 3001, 40, integers);
+      expect_linear(1000, 200, 33, integers);
+      expect_linear(1, 2048, 300, integers);
+    }
+  });
+}
+
+TEST(IntegerProduct, Windows) {
+  // clang-format off
+  const IntegerConvolution images[] = {
+      {{1, 24, 9, 11}, {40, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 40, 9, 11}},
+      {{2, 5, 9, 12}, {7, 5, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {2, 7, 9, 12}},
+      {{2, 16, 9, 12}, {20, 16, 1, 1}, {2, 2}, {0, 0}, {1, 1}, {2, 20, 5, 6}},
+      {{1, 3, 33, 35}, {16, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {1, 16, 17, 18}},
+      {{1, 7, 12, 11}, {9, 7, 3, 5}, {2, 1}, {0, 2}, {1, 1}, {1, 9, 5, 11}},
+      {{2, 9, 12, 11}, {12, 9, 3, 2}, {1, 2}, {3, 2}, {3, 2}, {2, 12, 12, 7}},                 // dilated
+      {{1, 6, 3, 2}, {11, 6, 3, 3}, {1, 1}, {4, 5}, {1, 1}, {1, 11, 9, 10}},                   // mostly beside the image
+      {{1, 70, 40, 41}, {33, 70, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 33, 40, 41}},              // blocks
+      {{1, 1, 5, 6}, {4, 1, 5, 6}, {1, 1}, {0, 0}, {1, 1}, {1, 4, 1, 1}},                      // one window
+  };
+  // clang-format on
+  for_each_instruction_set([&] {
+    for (const IntegerConvolution& image : images) {
+      expect_equal(image, kChannelsLast, kChannelsLast, 1, kWindows);
+    }
+    expect_equal({{2, 24, 9, 10}, {36, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {2, 36, 9, 10}}, kChannelsLast, kChannelsLast,
+                 3, kWindows);
+    expect_equal({{1, 10, 7, 8}, {22, 5, 2, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 22, 4, 8}}, kChannelsLast, kChannelsLast, 2,
+                 kWindows);
+  });
+}
+
+TEST(IntegerProduct, AnyConvolution) {
+  std::mt19937 random(33);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for (int i = 0; i < 150; ++i) {
+    const int64_t groups = draw(0, 3) == 0 ? draw(2, 4) : 1, in = draw(1, 40), out = draw(groups == 1 ? 1 : 4, 40);
+    const int64_t kernel[] = {draw(1, 5), draw(1, 5)}, stride[] = {draw(1, 3), draw(1, 3)};
+    const int64_t padding[] = {draw(0, 3), draw(0, 3)}, dilation[] = {draw(1, 2), draw(1, 2)}, batch = draw(1, 2);
+    int64_t size[2], result[2];
+    for (int d = 0; d < 2; ++d) {
+      const int64_t reach = (kernel[d] - 1) * dilation[d] + 1;
+      size[d] = std::max<int64_t>(draw(1, 14), reach - 2 * padding[d]);
+      result[d] = (size[d] + 2 * padding[d] - reach) / stride[d] + 1;
+    }
+    expect_equal({{batch, in * groups, size[0], size[1]},
+                  {out * groups, in, kernel[0], kernel[1]},
+                  {stride[0], stride[1]},
+                  {padding[0], padding[1]},
+                  {dilation[0], dilation[1]},
+                  {batch, out * groups, result[0], result[1]}},
+                 kChannelsLast, kChannelsLast, groups, kWindows);
+  }
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
