@@ -64,7 +64,8 @@ std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& 
   }
   double units = work.units;
   if (work.rows > 0) {
-    units += cost_of_reading(work.units / work.rows) * work.units / work.rows;
+    const double numbers = work.units / work.rows, reading = cost_of_reading(numbers);
+    units += (numbers > costs.numbers_read_once ? std::max(reading, work.rows) : reading) * numbers;
     // Integers fill half as many columns: four bytes of the depth are one number.
     const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
     units *= up_to(work.rows, work.is_integer ? 1 : tile.rows) / work.rows;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -68,6 +69,8 @@ struct WorkCosts {
   } tiles[std::size(kIsaNames)];
   /// It serves products and softmax as kernels, too.
   bool has_kernels = false;
+  /// A constant matrix of more numbers is read anew for each tile of rows, which takes as long as to multiply them.
+  double numbers_read_once = std::numeric_limits<double>::infinity();
 };
 
 /// Ours, whatever library may be beside them.

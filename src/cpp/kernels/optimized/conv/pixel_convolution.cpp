@@ -29,7 +29,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
     return Error::NotSupported;
   }
   const Tensor weight = args[kWeight]->to_tensor();
-  ET_RETURN_IF_ERROR(offer_pixels(state, work_of(args)));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of(args), ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[kBias], range));
   ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));

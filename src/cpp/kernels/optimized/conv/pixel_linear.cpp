@@ -7,6 +7,7 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/portable/op_matmul.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::kernels::optimized::conv {
 namespace {
@@ -38,7 +39,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   if (rows == 1) {
     return Error::NotSupported;  // for row_product.cpp
   }
-  ET_RETURN_IF_ERROR(offer_pixels(state, ops::work_of_product(rows, columns, depth)));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, ops::work_of_product(rows, columns, depth), ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[2], range));
   ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));

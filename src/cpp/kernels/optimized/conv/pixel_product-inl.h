@@ -7,6 +7,7 @@
 #define ET_KERNELS_OPTIMIZED_PIXEL_PRODUCT_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/optimized/conv/pixel_product.h"
@@ -23,6 +24,9 @@ using HalfPixelTag = hn::Half<PixelTag>;
 /// Pixels of a tile of two vectors of columns: its sums, with the operands, fill the registers, 32 of 64 bytes or 16
 /// of 32.
 inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTilePixels : kTilePixels / 2;
+
+/// Numbers of a matrix that are fetched ahead of those that pixels meet.
+inline constexpr size_t kAhead = 512;
 
 /// What neighbouring pixels meet.
 struct PixelTile {
@@ -58,6 +62,7 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
     const float* run = row;
     for (size_t c = 0; c < tile.windows.runs; ++c, run += tile.windows.run_step) {
       for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step) {
+        hwy::Prefetch(taps + kAhead);
         const V0 tap0 = hn::LoadU(d0, taps);
         const V1 tap1 = kTwo ? hn::LoadU(d1, taps + lanes0) : hn::Zero(d1);
 #pragma GCC unroll 16

@@ -233,16 +233,6 @@ PixelWindows windows_of_pixels(const PixelProduct& product) {
 
 size_t columns_of_a_tile() { return 2 * HWY_DYNAMIC_DISPATCH(PixelLanes)(); }
 
-Error offer_pixels(void** state, const ops::Work& work) {
-  // Tiles of 64 bytes and less read a matrix from the third cache slowly: it takes 15 multiplications a number more.
-  // Measured with AVX2 on 4 to 24 rows of 768 numbers.
-  constexpr double kMore = 15;
-  const bool is_large = work.rows > 0 && work.units / work.rows > (1 << 18);
-  const bool is_narrow = columns_of_a_tile() <= 16;
-  const double read = is_large && is_narrow ? ops::cost_of_reading(work.units / work.rows) + work.rows : 0;
-  return runtime::offer_work(state, work, ops::kKernelCosts, read > 0 ? (read + kMore) / read : 1);
-}
-
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
                                         Range range, size_t groups) {
   PixelProduct product{};

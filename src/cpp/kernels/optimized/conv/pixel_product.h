@@ -14,7 +14,6 @@
 #pragma once
 
 #include "kernels/optimized/vec/numbers.h"
-#include "ops/costs.h"
 #include "threads/thread_pool.h"
 
 namespace et::kernels::optimized::conv {
@@ -74,8 +73,6 @@ void multiply_pixels(const PixelProduct& product, const float* in, float* out, s
 void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, const float* in, float* out,
                         size_t pixels);
 
-/// Offers what such a product costs (runtime/kernel_offer.h).
-Error offer_pixels(void** state, const ops::Work& work);
 /// Columns of a whole tile.
 size_t columns_of_a_tile();
 

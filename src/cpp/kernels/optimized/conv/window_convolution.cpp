@@ -88,7 +88,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
       w.pad_w >= (args[kWeight]->to_tensor().size(3) - 1) * w.dilation_w + 1) {
     return Error::NotSupported;  // windows that see nothing of the image
   }
-  ET_RETURN_IF_ERROR(offer_pixels(state, windows_work(args)));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, windows_work(args), ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(w.product,
          pack_pixel_product(context, args[kWeight]->to_tensor(), *args[kBias], range, static_cast<size_t>(w.groups)));

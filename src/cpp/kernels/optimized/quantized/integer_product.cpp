@@ -16,9 +16,8 @@
 namespace et::kernels::optimized::quantized {
 
 constexpr size_t kPanelVectors = 2;
-constexpr size_t kTileRows = 6;
 /// Rows that are worth a copy of a panel in 16 bits; fewer widen its weights as they meet them.
-constexpr size_t kRowsOfACopy = 3 * kTileRows;
+constexpr size_t kRowsOfACopy = 16;
 
 /// A part of a call: windows of one group as rows of 16 bits, and some of the panels that they meet.
 struct IntegerBlock {
@@ -38,6 +37,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using SumTag = hn::ScalableTag<int32_t>;
 using WideTag = hn::Repartition<int16_t, SumTag>;
+
+/// Sums, a row's pair, two vectors of weights and a product stand in registers; with one row more of AVX2's sixteen a
+/// sum would go through memory.
+constexpr size_t kTileRows = hn::MaxLanes(SumTag()) >= 16 ? 8 : 5;
 
 size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
@@ -116,7 +119,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t 
   const hn::Rebind<int8_t, SumTag> d_out;
   const size_t lanes = hn::Lanes(d);
   hn::Vec<SumTag> sums[kRows * kVectors];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
@@ -131,7 +134,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t 
       w[v] = load_weights(weights + 2 * v * lanes);
     }
     weights += 2 * kVectors * lanes;
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
       int32_t pair;
       std::memcpy(&pair, x + r * stride, sizeof(pair));
@@ -144,7 +147,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t 
     }
     x += 2;
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
@@ -164,8 +167,9 @@ void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W*
   size_t row = 0;
   for (size_t t = 0; t < tiles; ++t) {
     const auto multiply = [&](auto count) HWY_ATTR {
-      multiply_tile<decltype(count)::value, kVectors>(p, block.x + row * block.stride, block.stride, weights, column,
-                                                      left, out + row * out_stride, out_stride);
+      constexpr size_t kRows = HWY_MIN(decltype(count)::value, kTileRows);
+      multiply_tile<kRows, kVectors>(p, block.x + row * block.stride, block.stride, weights, column, left,
+                                     out + row * out_stride, out_stride);
     };
     const size_t height = (block.rows - row) / (tiles - t);
     switch (height) {
@@ -174,7 +178,9 @@ void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W*
       case 3: multiply(std::integral_constant<size_t, 3>()); break;
       case 4: multiply(std::integral_constant<size_t, 4>()); break;
       case 5: multiply(std::integral_constant<size_t, 5>()); break;
-      default: multiply(std::integral_constant<size_t, kTileRows>()); break;
+      case 6: multiply(std::integral_constant<size_t, 6>()); break;
+      case 7: multiply(std::integral_constant<size_t, 7>()); break;
+      default: multiply(std::integral_constant<size_t, 8>()); break;
     }
     row += height;
   }
@@ -297,14 +303,14 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
 }
 
 Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t rows) {
-  constexpr size_t kBlockNumbers = 96 << 10, kLeastRows = 8 * kTileRows;  // half of a second cache
-  constexpr size_t kWorthSharing = 2'000'000;                             // multiplications
+  constexpr size_t kBlockNumbers = 96 << 10, kLeastRows = 48;  // half of a second cache
+  constexpr size_t kWorthSharing = 2'000'000;                  // multiplications
   const size_t wide = kPanelVectors * HWY_DYNAMIC_DISPATCH(IntegerLanes)();
   const size_t panels = (p.columns + wide - 1) / wide;
   // A line more than whole ones, so that rows do not meet in one set of a cache.
   IntegerBlock part{};
   part.stride = (p.depth() + 31) / 32 * 32 + 32;
-  const size_t block = std::min(rows, std::max(kBlockNumbers / part.stride / kTileRows * kTileRows, kLeastRows));
+  const size_t block = std::min(rows, std::max(kBlockNumbers / part.stride, kLeastRows));
   const size_t blocks = (rows + block - 1) / block, units = p.groups * blocks * panels;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t worth = rows * p.groups * p.columns * p.depth() / kWorthSharing + 1;
