@@ -37,6 +37,18 @@ method @m(%x: f32[35, 1024]) {
 constexpr float kFast = 10, kSlow = 40, kVerySlow = 200;
 const std::vector<TargetIsa> kBoth = {TargetIsa::kAvx2, TargetIsa::kAvx512};
 
+TEST(CostOf, ALargeMatrixReadForEachTileCostsItsMultiplicationsTwice) {
+  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{}, {0, 20}, {0, 20}, {}, {}}}};
+  WorkCosts once = {{rows, 1}, {}}, anew = {{rows, 1}, {}};
+  anew.numbers_read_once = 1000.0 * 1000.0;
+  const auto cost = [](double depth, const WorkCosts& costs) {
+    return *ops::cost_of(ops::work_of_product(100, 1000, depth), TargetIsa::kAvx2, costs);
+  };
+  EXPECT_EQ(cost(1000, anew), cost(1000, once));
+  EXPECT_DOUBLE_EQ(cost(1001, anew), 2 * 100 * 1000 * 1001 * 0.02);
+  EXPECT_LT(cost(1001, once), 0.6 * cost(1001, anew));
+}
+
 TEST(WeighPart, TheCheaperSideGetsIt) {
   EXPECT_TRUE(verdict(kFast, kFast, kBoth).is_taken);
   EXPECT_FALSE(verdict(kSlow, kSlow, kBoth).is_taken);
