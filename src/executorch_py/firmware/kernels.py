@@ -57,8 +57,8 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
 
     Args:
         selected: Kernels that it calls.
-        plain_kernels: Those of kernels/quantized that some instruction got although kernels/cortex_m has the operator;
-            None keeps all, as it is not known yet.
+        plain_kernels: Those that some instruction got although kernels/cortex_m has the operator; None keeps all,
+            as it is not known yet.
 
     Raises:
         NotFoundError: The package was built without sources.
@@ -88,12 +88,14 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
         libraries.insert(0, "cortex_m")
         sources += fast.values()
         tables["kernels/cortex_m/rows.inc"] = "".join(
-            f"ET_CORTEX_M_KERNEL({Path(file).stem}, {kernels[name].in_place_bits:#x})\n"
+            f'ET_CORTEX_M_KERNEL({kernels[name].library}, {Path(file).stem}, "{name}", '
+            f"{kernels[name].in_place_bits:#x})\n"
             for name, file in sorted(fast.items())
         )
     if plain_kernels is not None:  # of the others, only the declarations are needed
         kept = Selection({name: None for name in selected if name not in fast or name in plain_kernels})
-        tables["kernels/quantized/register_table.inc"] = register_table(kernels_by_file(ops, kept, "quantized"))
+        for library in KERNEL_LIBRARIES:
+            tables[f"kernels/{library}/register_table.inc"] = register_table(kernels_by_file(ops, kept, library))
     wanted = [row for name, row in prims.items() if name in selected]
     sources += [f"kernels/prim/prim_{kind}.cpp" for kind in ("numbers", "tensors") if wanted]
     sources += [f"kernels/{name}/register.cpp" for name in libraries]

@@ -3,21 +3,6 @@
 #include "kernels/quantized/fixed_point_sum.h"
 
 namespace et::kernels::cortex_m {
-namespace {
-
-bool lie_alike(const Tensor& a, const Tensor& b) {
-  if (a.dim() != b.dim()) {
-    return false;
-  }
-  for (int64_t d = 0; d < a.dim(); ++d) {
-    if (a.size(d) != b.size(d) || (a.size(d) != 1 && a.stride(d) != b.stride(d))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 Error read_operand(const char* op, const Operand& operand, float* scale, int32_t* zero_point) {
   ET_RETURN_IF_ERROR(quantized::check_scale(op, "a scale", operand.scale, scale));

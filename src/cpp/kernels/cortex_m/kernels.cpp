@@ -2,6 +2,18 @@
 
 namespace et::kernels::cortex_m {
 
+bool lie_alike(const Tensor& a, const Tensor& b) {
+  if (a.dim() != b.dim()) {
+    return false;
+  }
+  for (int64_t d = 0; d < a.dim(); ++d) {
+    if (a.size(d) != b.size(d) || (a.size(d) != 1 && a.stride(d) != b.stride(d))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool is_channels_last(const Tensor& tensor) {
   if (tensor.dim() != 4) {
     return false;

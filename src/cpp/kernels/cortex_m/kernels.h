@@ -4,6 +4,7 @@
 /// bounds then, so that a kernel takes every size below. The plain kernel takes what does not fit.
 #pragma once
 
+#include "kernels/portable/register_headers.inc"
 #include "kernels/quantized/register_headers.inc"
 #include "runtime/kernel_types.h"
 
@@ -11,8 +12,8 @@ namespace et::kernels::cortex_m {
 
 using Arguments = Span<EValue* const>;
 
-#define ET_CORTEX_M_KERNEL(name, in_place)               \
-  decltype(quantized::name##_out) name##_out; /*NOLINT*/ \
+#define ET_CORTEX_M_KERNEL(library, name, op, in_place) \
+  decltype(library::name##_out) name##_out; /*NOLINT*/  \
   bool fits_##name(Arguments args);
 #include "kernels/cortex_m/rows.inc"
 #undef ET_CORTEX_M_KERNEL
@@ -21,6 +22,9 @@ using Arguments = Span<EValue* const>;
 inline bool is_int8(const EValue& value) {
   return value.is_tensor() && value.to_tensor().scalar_type() == ScalarType::Char;
 }
+
+/// True for tensors of one shape, an element of each at the same place.
+bool lie_alike(const Tensor& a, const Tensor& b);
 
 /// True for [batch, channels, height, width] that lies in memory as [batch, height, width, channels].
 bool is_channels_last(const Tensor& tensor);

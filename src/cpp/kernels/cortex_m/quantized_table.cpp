@@ -3,18 +3,9 @@
 #include "kernels/cortex_m/primitives.h"
 
 namespace et::kernels::cortex_m {
-namespace {
-
-bool is_dense_alike(const Tensor& a, const Tensor& b) {
-  return a.dim() == b.dim() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin()) &&
-         std::equal(a.strides().begin(), a.strides().end(), b.strides().begin());
-}
-
-}  // namespace
-
 bool fits_quantized_table(Arguments args) {
   return is_int8(*args[0]) && is_int8(*args[1]) && is_int8(*args[2]) && args[1]->to_tensor().numel() == 256 &&
-         args[1]->to_tensor().dim() == 1 && is_dense_alike(args[0]->to_tensor(), args[2]->to_tensor());
+         args[1]->to_tensor().dim() == 1 && lie_alike(args[0]->to_tensor(), args[2]->to_tensor());
 }
 
 Error quantized_table_out(KernelContext& context, const Tensor& self, const Tensor& table, Tensor& out) {

@@ -19,8 +19,7 @@ constexpr runtime::Kernel make_fitting_kernel(const char* name) {
 }
 
 constexpr runtime::Kernel kKernels[] = {
-#define ET_CORTEX_M_KERNEL(name, in_place) \
-  make_fitting_kernel<&name##_out, &fits_##name, in_place>("et::" #name ".out"),
+#define ET_CORTEX_M_KERNEL(library, name, op, in_place) make_fitting_kernel<&name##_out, &fits_##name, in_place>(op),
 #include "kernels/cortex_m/rows.inc"
 #undef ET_CORTEX_M_KERNEL
     {nullptr, nullptr, nullptr},  // a build may select none of them

@@ -1,4 +1,5 @@
-// Averages, sums, products, tables and softmax of int8 against kernels/quantized, bit for bit.
+// Averages, sums, products, tables, softmax of int8, and int8 from and to floats, against the plain kernels: bit for
+// bit.
 #include "kernel_harness.h"
 
 namespace et::kernels::testing {
@@ -93,6 +94,24 @@ TEST_P(CortexM, Softmax) {
   call.bytes_of(ScalarType::Char, sizes).number(scale()).integer(random_() % 2 == 0 ? -1 : 1);
   call.number(0x1p-8).integer(-128).integer(-128).integer(127);
   call.out(sizes, kRowMajor, ScalarType::Char).expect_same(kPriorityOptimized);
+}
+
+TEST_P(CortexM, FloatsToIntegersAndBack) {
+  const std::vector<int64_t> sizes{between(0, 2), between(1, 9), between(1, 9), between(1, 9)};
+  const Order order = random_() % 2 == 0 ? kChannelsLast : kRowMajor;
+  const auto dtype = static_cast<int64_t>(ScalarType::Char);
+  Call quantize("quantized_decomposed::quantize_per_tensor.out");
+  random_() % 2 == 0 ? quantize.tensor(sizes, order, -9, 9)
+                     : quantize.bytes_of(ScalarType::Float, sizes, order);  // NaN, infinities
+  const int64_t low = between(-128, 127);
+  quantize.number(random_() % 9 == 0 ? -scale() : scale()).integer(between(-300, 300));
+  quantize.integer(low).integer(between(low, 127)).integer(dtype);
+  quantize.out(sizes, order, ScalarType::Char).expect_same(kPriorityOptimized);
+
+  Call dequantize("quantized_decomposed::dequantize_per_tensor.out");
+  dequantize.bytes_of(ScalarType::Char, sizes, order).number(random_() % 9 == 0 ? 1e-42 : scale());
+  dequantize.integer(between(-128, 127)).integer(-128).integer(127).integer(dtype).none();
+  dequantize.out(sizes, order).expect_same(kPriorityOptimized);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, CortexM, ::testing::Range(0, 60));
