@@ -13,9 +13,11 @@ import torch
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
-from executorch_py.firmware.build import missing_tools
+from executorch_py.firmware.build import build, missing_tools
+from executorch_py.firmware.features import Feature, features_of
 from executorch_py.firmware.project import Model, Pools, Project, memory_header
 
 pytestmark = pytest.mark.mcu
@@ -134,6 +136,75 @@ def test_a_kernel_that_no_target_has_is_named(tmp_path: Path) -> None:
     )  # fmt: skip
     with pytest.raises(Exception, match="lineal"):
         write_firmware(data, tmp_path, "cortex-m4")
+
+
+class Dynamic(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)
+
+
+class Branching(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+
+class Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(x)
+        return self.count + 1
+
+
+def program_with(feature: Feature) -> bytes:
+    """A program that needs this and nothing else of what can be left out."""
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    x = torch.ones(2)
+    model, config, dynamic, partitioner = Dynamic(), None, None, None
+    if feature is Feature.DYNAMIC_SHAPES:
+        dynamic = ({0: torch.export.Dim("n", max=9)},)
+    elif feature is Feature.CONTROL_FLOW:
+        model = Branching()
+    elif feature is Feature.KEPT_MEMORY:
+        model = Counting()
+    elif feature is Feature.EXTERNAL_TENSORS:
+        model, config = torch.nn.Linear(2, 2), et.ExecutorchBackendConfig(external_constants=True)
+    elif feature is Feature.DELEGATES:
+        model, partitioner = torch.nn.Linear(2, 2), [XnnpackPartitioner(largest=True)]
+    edge = et.to_edge_transform_and_lower(
+        torch.export.export(model.eval(), (x,), dynamic_shapes=dynamic), partitioner=partitioner
+    )
+    return stripped(bytes(edge.to_executorch(config).buffer))[0]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a project without features; one, so that its runtime is compiled once."""
+    return tmp_path_factory.mktemp("bare")
+
+
+@pytest.mark.parametrize("feature", [feature for feature in Feature if feature is not Feature.DEBUG_INFO])
+def test_a_runtime_without_a_feature_refuses_what_needs_it(feature: Feature, bare: Path) -> None:
+    need("host")
+    data = program_with(feature)
+    assert features_of(data) == feature
+    project = Project(bare, TARGETS["host"])
+    project.write(Model(data, "forward", [b""] * 2, []), Pools(16384, 1024, (1024,)), "")
+    lists = bare / "executorch" / "CMakeLists.txt"
+    assert f"ET_FEATURES={int(feature)} " in lists.read_text()
+    lists.write_text(lists.read_text().replace(f"ET_FEATURES={int(feature)} ", "ET_FEATURES=0 "))
+    done = subprocess.run([build(project)], capture_output=True, text=True, timeout=60, check=False)
+    assert "NotSupported" in done.stdout and done.returncode > 0, done
+
+
+def test_debug_information_is_a_feature_that_strip_removes() -> None:
+    exported = torch.export.export(Dynamic(), (torch.ones(2),))
+    data = bytes(et.to_edge_transform_and_lower(exported).to_executorch().buffer)
+    assert features_of(data) == Feature.DEBUG_INFO
+    assert features_of(stripped(data)[0]) == Feature(0)
 
 
 def test_a_delegate_is_refused(tmp_path: Path) -> None:

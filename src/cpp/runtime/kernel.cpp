@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/tensor_text.h"
+#include "runtime/features.h"
 #include "runtime/memory_allocator.h"
 #include "runtime/tensor_lists.h"
 
@@ -183,7 +184,8 @@ Error resize_tensor(KernelContext& context, const Tensor& out, IntArrayRef sizes
   if (equal(sizes, impl->sizes())) {
     return Error::Ok;
   }
-  if (impl->dynamism() == TensorShapeDynamism::kDynamicUnbound && sizes.size() == impl->dim()) {
+  if (has(Feature::kDynamicShapes) && impl->dynamism() == TensorShapeDynamism::kDynamicUnbound &&
+      sizes.size() == impl->dim()) {
     size_t nbytes = element_size(impl->dtype());
     bool overflows = false;
     for (size_t d = 0; d < sizes.size(); ++d) {

@@ -29,7 +29,7 @@ Method::~Method() {
       instruction.kernel->destroy(instruction.state);
     }
   }
-  for (DelegateState& delegate : state_->delegates) {
+  for (DelegateState& delegate : has(Feature::kDelegates) ? state_->delegates : Span<DelegateState>()) {
     if (delegate.is_initialized) {
       delegate.backend->destroy(delegate.handle);
     }
@@ -136,7 +136,7 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
   ET_TRY(const TensorInfo info, meta.input_tensor_info(i));
   for (size_t d = 0; d < impl->dim(); ++d) {
     const int64_t size = impl->sizes()[d];
-    const bool is_dynamic = (slot.dynamic_dims >> d & 1) != 0;
+    const bool is_dynamic = has(Feature::kDynamicShapes) && (slot.dynamic_dims >> d & 1) != 0;
     // Sizes without an upper bound are looked at when all inputs are there (check_shapes).
     const bool fits =
         is_dynamic ? size >= 0 && (size <= info.sizes[d] || own->dynamism() == TensorShapeDynamism::kDynamicUnbound)
@@ -313,7 +313,7 @@ Error Method::State::write_own_initial_values() {
 }
 
 Error Method::State::check_shapes() {
-  if (shapes == nullptr || symbol_values.empty()) {
+  if (!has(Feature::kDynamicShapes) || shapes == nullptr || symbol_values.empty()) {
     return Error::Ok;
   }
   for (int64_t& value : symbol_values) {

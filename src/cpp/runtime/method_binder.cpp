@@ -29,6 +29,12 @@ int32_t count_parameters(const Kernel& kernel, const Instruction& call) {
   return static_cast<int32_t>(n);
 }
 
+/// What an instruction does, of what the verifier let pass.
+fb::InstructionArguments kind_of(const fb::Instruction& source) {
+  constexpr bool kOnlyKernels = !has(Feature::kDelegates) && !has(Feature::kControlFlow);
+  return kOnlyKernels ? fb::InstructionArguments_KernelCall : source.instr_args_type();
+}
+
 }  // namespace
 
 Error MethodLoader::find_candidates() {
@@ -94,7 +100,7 @@ Error MethodLoader::make_arguments(Span<const int32_t> indices, Instruction* out
 Error MethodLoader::make_instruction(const fb::Instruction& source, Instruction* out, size_t index) {
   *out = Instruction{};
   const auto value_at = [this](int32_t i) { return &state_.values[static_cast<size_t>(i)]; };
-  switch (source.instr_args_type()) {
+  switch (kind_of(source)) {
     case fb::InstructionArguments_KernelCall:
       out->kind = Instruction::Kind::kKernel;
       return make_arguments(span(source.instr_args_as_KernelCall()->args()), out);
@@ -224,7 +230,7 @@ void MethodLoader::mark_checked_instructions() {
 }
 
 Error MethodLoader::init_delegates() {
-  for (uint32_t i = 0; i < state_.delegates.size(); ++i) {
+  for (uint32_t i = 0; has(Feature::kDelegates) && i < state_.delegates.size(); ++i) {
     ET_RETURN_IF_ERROR(init_delegate(*plan().delegates()->Get(i), &state_.delegates[i], i));
   }
   return Error::Ok;

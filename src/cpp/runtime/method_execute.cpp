@@ -86,7 +86,8 @@ void Method::State::restore() {
   for (const RestoredTensor& tensor : restored) {
     tensor.tensor->set_data(tensor.data, tensor.capacity);
     tensor.tensor->set_read_only(tensor.is_read_only);
-    if (tensor.data == nullptr && tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+    if (has(Feature::kDynamicShapes) && tensor.data == nullptr &&
+        tensor.tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
       make_empty(tensor.tensor);
     }
   }
@@ -193,7 +194,7 @@ Error Method::State::open_outputs() {
       continue;
     }
     TensorImpl* tensor = slot.tensor;
-    const bool is_unbound = tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound;
+    const bool is_unbound = has(Feature::kDynamicShapes) && tensor->dynamism() == TensorShapeDynamism::kDynamicUnbound;
     const bool is_apart = slot.caller_data != nullptr && !shares_caller_memory(i);
     // Made elsewhere where there is room, and copied in the end.
     const bool is_moved = is_apart && slot.binding == OutputSlot::Binding::kOpenPast && !is_unbound &&
@@ -224,7 +225,8 @@ Error Method::State::open_outputs() {
     }
     tensor->set_data(data, capacity);
     if (tensor->nbytes() > capacity) {
-      ET_CHECK_OR_RETURN(tensor->dynamism() != TensorShapeDynamism::kStatic && tensor->dim() > 0, OutOfResources,
+      const bool is_static = !has(Feature::kDynamicShapes) || tensor->dynamism() == TensorShapeDynamism::kStatic;
+      ET_CHECK_OR_RETURN(!is_static && tensor->dim() > 0, OutOfResources,
                          "output %zu of method '%s' needs %zu bytes, set_output_data_ptr was given %zu", i,
                          plan->name()->c_str(), tensor->nbytes(), capacity);
       make_empty(tensor);  // its kernel gives it a size, which is checked against capacity
@@ -294,7 +296,8 @@ Error Method::State::run_one(KernelContext& context, size_t* next) {
       return fail(error, index);
     }
   }
-  switch (instruction.kind) {
+  constexpr bool kOnlyKernels = !has(Feature::kDelegates) && !has(Feature::kControlFlow);
+  switch (kOnlyKernels ? Instruction::Kind::kKernel : instruction.kind) {
     case Instruction::Kind::kKernel:
       error = instruction.run(context, {instruction.args, instruction.num_parameters}, instruction.state);
       context.reset_temp();
@@ -481,7 +484,7 @@ void Method::State::trace_values(const Instruction& instruction, TracePosition p
 /// The fields of an instruction's origin, or of a step's of the delegate that it calls. False when none is known.
 bool Method::State::read_origin(size_t index, int32_t step, uint32_t (&fields)[kNumOriginFields],
                                 uint32_t* debug_handle) const {
-  if (debug == nullptr) {
+  if (!has(Feature::kDebugInfo) || debug == nullptr) {
     return false;
   }
   for (uint32_t i = 0; kTraces && step >= 0 && i < count(debug->delegates()); ++i) {

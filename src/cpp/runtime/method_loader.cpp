@@ -1,5 +1,6 @@
 #include "runtime/method_loader.h"
 
+#include "base/checked_math.h"
 #include "runtime/external_data.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tracing.h"
@@ -21,7 +22,8 @@ Result<Method> MethodLoader::load(const Program& program, std::string_view name,
   state->program = &program;
   state->plan = program.find_plan(name, &state->plan_index);
   state->shapes = meta.shapes_;
-  for (uint32_t i = 0; program.debug_ != nullptr && i < count(program.debug_->methods()); ++i) {
+  for (uint32_t i = 0; has(Feature::kDebugInfo) && program.debug_ != nullptr && i < count(program.debug_->methods());
+       ++i) {
     if (view(program.debug_->methods()->Get(i)->name()) == name) {
       state->debug = program.debug_->methods()->Get(i);
     }
@@ -148,20 +150,54 @@ Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
   }
 }
 
+Result<void*> MethodLoader::allocate_bytes(size_t count, size_t size, size_t alignment) {
+  MemoryAllocator& allocator = *state_.memory.method_allocator;
+  size_t nbytes;
+  void* const memory = mul_overflow(count, size, &nbytes) ? nullptr : allocator.allocate(nbytes, alignment);
+  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
+                     "method '%s': the method_allocator has no room for %zu objects of %zu bytes (%zu bytes are used); "
+                     "give it more memory",
+                     name(), count, size, allocator.used());
+  return memory;
+}
+
+/// A tensor before `value` whose sizes, and their order in memory, are the same and never change. Looks at the nearest
+/// ones: they are mostly the neighbours' in a network.
+const TensorImpl* MethodLoader::find_same_shape(const fb::Tensor& source, const EValue* value) const {
+  constexpr ptrdiff_t kMostLooks = 64;
+  const Span<const int32_t> sizes = span(source.sizes());
+  const EValue* const first = value - std::min(kMostLooks, value - state_.values.data());
+  while (source.shape_dynamism() == fb::TensorShapeDynamism_STATIC && value != first) {
+    const TensorImpl* const other = (--value)->is_tensor() ? value->to_tensor().unsafe_impl() : nullptr;
+    if (other != nullptr && other->dynamism() == TensorShapeDynamism::kStatic && other->dim() == sizes.size() &&
+        std::equal(sizes.begin(), sizes.end(), other->sizes().begin()) &&
+        equal(other->dim_order(), span(source.dim_order()))) {
+      return other;
+    }
+  }
+  return nullptr;
+}
+
 Error MethodLoader::make_tensor(const fb::Tensor& source, EValue* value) {
   const Span<const int32_t> bound = span(source.sizes());
   const size_t rank = bound.size();
-  const auto dynamism = static_cast<TensorShapeDynamism>(source.shape_dynamism());
+  const auto dynamism = has(Feature::kDynamicShapes) ? static_cast<TensorShapeDynamism>(source.shape_dynamism())
+                                                     : TensorShapeDynamism::kStatic;
   TensorImpl* impl;
   Span<int64_t> sizes;
   Span<int64_t> strides;
   ET_RETURN_IF_ERROR(allocate_one(&impl));
-  ET_RETURN_IF_ERROR(allocate(rank, &sizes));
-  ET_RETURN_IF_ERROR(allocate(rank, &strides));
+  if (const TensorImpl* const same = find_same_shape(source, value)) {
+    sizes = {const_cast<int64_t*>(same->sizes().data()), rank};  // which nothing changes
+    strides = {const_cast<int64_t*>(same->strides().data()), rank};
+  } else {
+    ET_RETURN_IF_ERROR(allocate(rank, &sizes));
+    ET_RETURN_IF_ERROR(allocate(rank, &strides));
+  }
   // A tensor that has no memory until its size is known is empty until then. Our files say so with a size of 0, beside
   // sizes that kernels may want to know before the first call.
-  const bool is_unknown = dynamism == TensorShapeDynamism::kDynamicUnbound && source.allocation_info() == nullptr &&
-                          tensor_nbytes(source) != 0;
+  const bool is_unknown = has(Feature::kDynamicShapes) && dynamism == TensorShapeDynamism::kDynamicUnbound &&
+                          source.allocation_info() == nullptr && tensor_nbytes(source) != 0;
   for (size_t d = 0; d < rank; ++d) {
     sizes[d] = is_unknown ? 0 : bound[d];
   }
@@ -184,7 +220,8 @@ Error MethodLoader::bind_tensor(const fb::Tensor& source, TensorImpl* impl) {
   } else if (source.data_buffer_idx() > 0) {
     impl->set_data(const_cast<uint8_t*>(program_.constant_data(source.data_buffer_idx())), nbytes);
     impl->set_read_only(true);
-  } else if (impl->dim() == 0 && impl->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
+  } else if (has(Feature::kDynamicShapes) && impl->dim() == 0 &&
+             impl->dynamism() == TensorShapeDynamism::kDynamicUnbound) {
     Span<uint8_t> element;  // one element, whatever the data is
     ET_RETURN_IF_ERROR(allocate(nbytes, &element));
     impl->set_data(element.data(), nbytes);
@@ -221,11 +258,12 @@ Error MethodLoader::make_inputs() {
       slot.memory = is_planned ? slot.value->to_tensor().unsafe_impl()->data() : nullptr;
       slot.nbytes = is_planned ? slot.value->to_tensor().nbytes() : 0;
     }
-    if (source.shape_dynamism() != fb::TensorShapeDynamism_STATIC && state_.shapes == nullptr) {
+    if (has(Feature::kDynamicShapes) && source.shape_dynamism() != fb::TensorShapeDynamism_STATIC &&
+        state_.shapes == nullptr) {
       slot.dynamic_dims = 0xffff;
     }
   }
-  if (state_.shapes != nullptr) {
+  if (has(Feature::kDynamicShapes) && state_.shapes != nullptr) {
     Span<int64_t> symbols;
     ET_RETURN_IF_ERROR(allocate(count(state_.shapes->symbols()), &symbols));
     state_.symbol_values = symbols;

@@ -37,6 +37,7 @@ class MethodLoader {
   Error make_values();
   Error make_value(const schema::EValue& source, EValue* value);
   Error make_tensor(const schema::Tensor& source, EValue* value);
+  const TensorImpl* find_same_shape(const schema::Tensor& source, const EValue* value) const;
   Error bind_tensor(const schema::Tensor& source, TensorImpl* impl);
   Error make_inputs();
   Error finish_values();
@@ -71,10 +72,13 @@ class MethodLoader {
   /// PrepareContext::Discard of a MethodLoader.
   static void discard(const void* loader, const void* data, size_t nbytes);
 
+  /// Room for `count` objects, no further apart than they must be: small ones are many.
+  Result<void*> allocate_bytes(size_t count, size_t size, size_t alignment);
   /// `count` objects made with T().
   template <typename T>
   Error allocate(size_t count, Span<T>* out) {
-    ET_TRY(T* const list, state_.memory.method_allocator->template allocate_list<T>(count));
+    ET_TRY(void* const memory, allocate_bytes(count, sizeof(T), alignof(T)));
+    auto* const list = static_cast<T*>(memory);
     for (size_t i = 0; i < count; ++i) {
       new (&list[i]) T();
     }

@@ -68,19 +68,25 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
   if (constants != nullptr && count(constants->offsets()) > 1) {
     ET_TRY(program.constants_, program.load_segment(constants->segment_index()));
   }
-  ET_RETURN_IF_ERROR(load_annotation(program.named_data_, "executorch_py.debug", fb::debug::DebugInfoIdentifier(),
-                                     &verify_tables<fb::debug::DebugInfo>, &program.debug_bytes_));
-  ET_RETURN_IF_ERROR(load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::ShapesIdentifier(),
-                                     &verify_tables<fb::shapes::Shapes>, &program.shapes_bytes_));
-  if (program.debug_bytes_.size() != 0) {  // verified tables have bytes
+  ET_RETURN_IF_ERROR(!has(Feature::kDebugInfo)
+                         ? Error::Ok
+                         : load_annotation(program.named_data_, "executorch_py.debug", fb::debug::DebugInfoIdentifier(),
+                                           &verify_tables<fb::debug::DebugInfo>, &program.debug_bytes_));
+  ET_RETURN_IF_ERROR(!has(Feature::kDynamicShapes)
+                         ? Error::Ok
+                         : load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::ShapesIdentifier(),
+                                           &verify_tables<fb::shapes::Shapes>, &program.shapes_bytes_));
+  if (has(Feature::kDebugInfo) && program.debug_bytes_.size() != 0) {  // verified tables have bytes
     program.debug_ = fb::debug::GetDebugInfo(program.debug_bytes_.data());
     ET_RETURN_IF_ERROR(verify_debug_info(*program.debug_, program.debug_bytes_.size(), *program.tables_));
   }
-  if (program.shapes_bytes_.size() != 0) {
+  if (has(Feature::kDynamicShapes) && program.shapes_bytes_.size() != 0) {
     program.shapes_ = fb::shapes::GetShapes(program.shapes_bytes_.data());
     ET_RETURN_IF_ERROR(verify_shapes(*program.shapes_, program.shapes_bytes_.size(), *program.tables_));
   }
-  program.state_memory_ = find_state_memory(*program.tables_);
+  ET_CHECK_OR_RETURN(has(Feature::kKeptMemory) || program.num_methods() <= 1, NotSupported,
+                     "the program has several methods, which this build leaves out (runtime/features.h)");
+  program.state_memory_ = has(Feature::kKeptMemory) ? find_state_memory(*program.tables_) : 0;
   return program;
 }
 
@@ -124,7 +130,7 @@ Result<MethodMeta> Program::method_meta(std::string_view name) const {
     return Error::NotFound;
   }
   const fb::shapes::MethodShapes* shapes = nullptr;
-  for (uint32_t i = 0; shapes_ != nullptr && i < count(shapes_->methods()); ++i) {
+  for (uint32_t i = 0; has(Feature::kDynamicShapes) && shapes_ != nullptr && i < count(shapes_->methods()); ++i) {
     if (view(shapes_->methods()->Get(i)->name()) == name) {
       shapes = shapes_->methods()->Get(i);
     }

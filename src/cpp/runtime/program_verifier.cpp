@@ -15,15 +15,19 @@ namespace fb = schema;
 #define ET_VERIFY(condition, ...) ET_CHECK_OR_RETURN(condition, InvalidProgram, __VA_ARGS__)
 /// The same inside a method: the message begins with its name and with what is looked at.
 #ifdef ET_STRIP_MESSAGES
-#define ET_VERIFY_PLAN(condition, ...) ET_VERIFY(condition, __VA_ARGS__)
+#define ET_VERIFY_PLAN_AS(code, condition, ...) ET_CHECK_OR_RETURN(condition, code, __VA_ARGS__)
 #else
-#define ET_VERIFY_PLAN(condition, ...)                              \
-  do {                                                              \
-    if (__builtin_expect(!(condition), 0)) {                        \
-      return refuse(ET_LINE_AND_CODE(InvalidProgram), __VA_ARGS__); \
-    }                                                               \
+#define ET_VERIFY_PLAN_AS(code, condition, ...)           \
+  do {                                                    \
+    if (__builtin_expect(!(condition), 0)) {              \
+      return refuse(ET_LINE_AND_CODE(code), __VA_ARGS__); \
+    }                                                     \
   } while (false)
 #endif
+#define ET_VERIFY_PLAN(condition, ...) ET_VERIFY_PLAN_AS(InvalidProgram, condition, __VA_ARGS__)
+#define ET_VERIFY_FEATURE(feature, is_unused, what)            \
+  ET_VERIFY_PLAN_AS(NotSupported, has(feature) || (is_unused), \
+                    "has %s, which this build leaves out (runtime/features.h)", what)
 
 /// Longest operator name with its overload; MethodLoader joins them in a buffer of this size.
 constexpr size_t kMaxOperatorName = 200;
@@ -260,6 +264,7 @@ class Verifier {
     ET_VERIFY_PLAN(seen == (1u << sizes.size()) - 1, "dim_order is not a permutation of its dimensions");
     const int dynamism = t.shape_dynamism();
     ET_VERIFY_PLAN(dynamism >= 0 && dynamism <= 2, "shape_dynamism %d is not known", dynamism);
+    ET_VERIFY_FEATURE(Feature::kDynamicShapes, dynamism == fb::TensorShapeDynamism_STATIC, "dynamic shapes");
     return verify_placement(t, alignment);
   }
 
@@ -287,6 +292,10 @@ class Verifier {
               (extra->location() == fb::TensorDataLocation_EXTERNAL && budget_.is_name(extra->fully_qualified_name())),
           "location %d without a name, or not known", static_cast<int>(extra->location()));
       ET_VERIFY_PLAN(extra->device_type() == fb::DeviceType_CPU, "is on another device than the CPU");
+      ET_VERIFY_FEATURE(Feature::kExternalTensors, extra->location() == fb::TensorDataLocation_SEGMENT,
+                        "constants in other files");
+      ET_VERIFY_FEATURE(Feature::kKeptMemory, allocation == nullptr || count(extra->fully_qualified_name()) == 0,
+                        "state");
     }
     const uint32_t data = t.data_buffer_idx();
     if (data == 0 || is_external(t)) {
@@ -315,6 +324,7 @@ class Verifier {
     for (uint32_t i = 0; i < count(plan_->delegates()); ++i) {
       const fb::BackendDelegate* delegate = plan_->delegates()->Get(i);
       look_at("delegate", i);
+      ET_VERIFY_FEATURE(Feature::kDelegates, false, "delegates");
       ET_VERIFY_PLAN(budget_.is_name(delegate->id()), "no backend name or one that is not UTF-8");
       const fb::BackendDelegateDataReference* data = delegate->processed();
       ET_VERIFY_PLAN(data != nullptr, "no payload");
@@ -347,6 +357,7 @@ class Verifier {
           break;
         }
         case fb::InstructionArguments_DelegateCall: {
+          ET_VERIFY_FEATURE(Feature::kDelegates, false, "delegates");
           const fb::DelegateCall& call = *instruction.instr_args_as_DelegateCall();
           ET_VERIFY_PLAN(
               call.delegate_index() >= 0 && static_cast<uint32_t>(call.delegate_index()) < count(plan_->delegates()),
@@ -355,9 +366,11 @@ class Verifier {
           break;
         }
         case fb::InstructionArguments_MoveCall:
+          ET_VERIFY_FEATURE(Feature::kControlFlow, false, "moves");
           ET_RETURN_IF_ERROR(verify_move(*instruction.instr_args_as_MoveCall()));
           break;
         case fb::InstructionArguments_JumpFalseCall: {
+          ET_VERIFY_FEATURE(Feature::kControlFlow, false, "jumps");
           const fb::JumpFalseCall& jump = *instruction.instr_args_as_JumpFalseCall();
           ET_VERIFY_PLAN(
               jump.destination_instruction() >= 0 && static_cast<uint32_t>(jump.destination_instruction()) <= length,
@@ -372,6 +385,7 @@ class Verifier {
           break;
         }
         case fb::InstructionArguments_FreeCall: {
+          ET_VERIFY_FEATURE(Feature::kControlFlow, false, "memory that is given back");
           const int32_t index = instruction.instr_args_as_FreeCall()->value_index();
           ET_VERIFY_PLAN(is_value(index) && value(index)->val_type() == fb::KernelTypes_Tensor,
                          "frees value %d, which is no tensor", index);

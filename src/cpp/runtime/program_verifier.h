@@ -17,6 +17,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "runtime/features.h"
 #include "runtime/flatbuffer_views.h"
 #include "schema/debug_info_generated.h"
 #include "schema/program_generated.h"
@@ -65,7 +66,7 @@ inline uint64_t allocation_offset(const schema::AllocationDetails& allocation) {
   return static_cast<uint64_t>(allocation.memory_offset_high()) << 32 | allocation.memory_offset_low();
 }
 inline bool is_external(const schema::Tensor& tensor) {
-  return tensor.extra_tensor_info() != nullptr &&
+  return has(Feature::kExternalTensors) && tensor.extra_tensor_info() != nullptr &&
          tensor.extra_tensor_info()->location() == schema::TensorDataLocation_EXTERNAL;
 }
 

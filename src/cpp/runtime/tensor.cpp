@@ -1,6 +1,7 @@
 #include "runtime/tensor.h"
 
 #include "base/checked_math.h"
+#include "runtime/features.h"
 
 namespace et::runtime {
 inline namespace lean {
@@ -28,7 +29,7 @@ Error TensorImpl::resize(IntArrayRef sizes) {
   }
   ET_CHECK_OR_RETURN(sizes.size() == dim_, NotSupported, "resize to rank %zu, the tensor has rank %u", sizes.size(),
                      static_cast<unsigned>(dim_));
-  ET_CHECK_OR_RETURN(dynamism_ != TensorShapeDynamism::kStatic, NotSupported,
+  ET_CHECK_OR_RETURN(has(Feature::kDynamicShapes) && dynamism_ != TensorShapeDynamism::kStatic, NotSupported,
                      "resize of a tensor whose sizes are static");
   int64_t numel = 1;
   int64_t extent = static_cast<int64_t>(element_size(dtype_));  // bytes, dimensions of size 0 counted as 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from executorch_py.codegen.kernel_library import write_if_changed
 
+from .features import features_of
 from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, selection_of
 from .sources import SourceTree
 from .targets import Target
@@ -132,7 +133,7 @@ class Project:
             InvalidArgumentError: The model calls kernels that no library for microcontrollers has; they are named.
         """
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
-        self._write_library(kernels)
+        self._write_library(kernels, int(features_of(model.data)))
         files = {
             **model_sources(model),
             **kernel_sources(kernels),
@@ -187,7 +188,7 @@ class Project:
         ]
         return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
 
-    def _write_library(self, kernels: Kernels) -> None:
+    def _write_library(self, kernels: Kernels, features: int) -> None:
         """executorch/: sources and their CMakeLists.txt."""
         generated = self.folder / "executorch" / "src"
         for name, text in kernels.tables.items():
@@ -205,6 +206,7 @@ class Project:
             _template(
                 "executorch.cmake.in",
                 kernel_count=str(len(kernels.selected)),
+                features=str(features),
                 dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
                 sources="\n".join(f"  src/{name}" for name in compiled),
                 hot_sources="\n".join(f"  src/{name}" for name in compiled if name.startswith(places)),
