@@ -26,7 +26,7 @@ inline constexpr size_t kOutputs = 4;
 inline constexpr size_t kPiece = 512;
 
 /// out[m, n] = x[m] · weight[n] + bias[n]; scales are never one for all.
-struct IntegerProduct : IntegerWeight {
+struct WeightOnlyProduct : IntegerWeight {
   const int8_t* zeros;  // [n, groups], or nullptr
 
   // Of a call.
@@ -95,7 +95,7 @@ HWY_INLINE void scale_nibbles(const uint8_t* from, size_t count, float zero, flo
 }
 
 /// Columns [first, first + count) of row `n` as floats; `first` begins a group or lies in the middle of a long one.
-HWY_INLINE void scale_row(const IntegerProduct& p, size_t n, size_t first, size_t count, float* to) {
+HWY_INLINE void scale_row(const WeightOnlyProduct& p, size_t n, size_t first, size_t count, float* to) {
   for (size_t i = 0; i < count;) {
     const size_t g = (first + i) / p.group;
     const size_t run = HWY_MIN(count - i, (g + 1) * p.group - (first + i));
@@ -146,7 +146,7 @@ HWY_INLINE void multiply_piece(const float* x, size_t stride, const float* weigh
 }
 
 template <size_t kRows>
-HWY_INLINE void add_piece(const IntegerProduct& p, size_t row, size_t n, size_t outputs, size_t first, size_t count,
+HWY_INLINE void add_piece(const WeightOnlyProduct& p, size_t row, size_t n, size_t outputs, size_t first, size_t count,
                           const float* weights) {
   float sums[kRows * kOutputs];
   multiply_piece<kRows>(p.x + row * p.k + first, p.k, weights, count, sums);
@@ -160,7 +160,7 @@ HWY_INLINE void add_piece(const IntegerProduct& p, size_t row, size_t n, size_t 
 }
 
 /// Outputs of blocks [begin, end) of kOutputs rows of the weight.
-void IntegerRows(const IntegerProduct& p, size_t begin, size_t end) {
+void IntegerRows(const WeightOnlyProduct& p, size_t begin, size_t end) {
   const size_t lanes = hn::Lanes(Tag());
   HWY_ALIGN float weights[kOutputs * kPiece];
   for (size_t block = begin; block < end; ++block) {
@@ -209,7 +209,7 @@ void SplitRow(const float* x, size_t count, float* to) {
 /// Integers of 8 bits; a step is a vector of them.
 struct Bytes {
   static size_t step() { return hn::Lanes(Tag()); }
-  static HWY_INLINE const int8_t* row(const IntegerProduct& p, size_t n) {
+  static HWY_INLINE const int8_t* row(const WeightOnlyProduct& p, size_t n) {
     return static_cast<const int8_t*>(p.integers) + n * p.k;
   }
   static HWY_INLINE size_t place(size_t column) { return column; }
@@ -229,7 +229,7 @@ struct Bytes {
 /// Integers of 4 bits, two a byte; a step is two vectors of them. `x` comes from SplitRow.
 struct Nibbles {
   static size_t step() { return 2 * hn::Lanes(Tag()); }
-  static HWY_INLINE const uint8_t* row(const IntegerProduct& p, size_t n) {
+  static HWY_INLINE const uint8_t* row(const WeightOnlyProduct& p, size_t n) {
     return static_cast<const uint8_t*>(p.integers) + n * packed_count(p.k);
   }
   static HWY_INLINE size_t place(size_t column) { return column / 2; }
@@ -264,7 +264,7 @@ struct Nibbles {
 constexpr size_t kGroups = 64;
 
 /// Scales and zero points of groups [first, first + count) of row `n`, as floats.
-HWY_INLINE void read_groups(const IntegerProduct& p, size_t n, size_t first, size_t count, float* scales,
+HWY_INLINE void read_groups(const WeightOnlyProduct& p, size_t n, size_t first, size_t count, float* scales,
                             float* zeros) {
   const Tag d;
   const hn::RebindToSigned<Tag> integers;
@@ -290,7 +290,7 @@ HWY_INLINE void read_groups(const IntegerProduct& p, size_t n, size_t first, siz
 }
 
 template <typename Integers>
-HWY_INLINE void multiply_row(const IntegerProduct& p, size_t begin, size_t end) {
+HWY_INLINE void multiply_row(const WeightOnlyProduct& p, size_t begin, size_t end) {
   const Tag d;
   const size_t step = Integers::step();
   HWY_ALIGN float scales[kOutputs * kGroups];
@@ -343,7 +343,7 @@ HWY_INLINE void multiply_row(const IntegerProduct& p, size_t begin, size_t end) 
 
 /// As IntegerRows, for one row of input whose groups are made of whole steps; that of packed weights comes from
 /// SplitRow.
-void IntegerRow(const IntegerProduct& p, size_t begin, size_t end) {
+void IntegerRow(const WeightOnlyProduct& p, size_t begin, size_t end) {
   p.is_packed ? multiply_row<Nibbles>(p, begin, end) : multiply_row<Bytes>(p, begin, end);
 }
 
@@ -391,8 +391,8 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     weight.scales = repeated;
   }
   weight.has_one_scale = false;
-  ET_TRY(void* const memory, context.allocate(sizeof(IntegerProduct), alignof(IntegerProduct)));
-  auto* const made = new (memory) IntegerProduct{};
+  ET_TRY(void* const memory, context.allocate(sizeof(WeightOnlyProduct), alignof(WeightOnlyProduct)));
+  auto* const made = new (memory) WeightOnlyProduct{};
   static_cast<IntegerWeight&>(*made) = weight;
   made->zeros = zeros;
   *state = made;
@@ -400,12 +400,12 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
 }
 
 /// One row whose groups are made of whole steps.
-bool is_one_row(const IntegerProduct& p) {
+bool is_one_row(const WeightOnlyProduct& p) {
   return p.m == 1 && (p.groups == 1 || p.group % HWY_DYNAMIC_DISPATCH(RowStep)(p.is_packed) == 0);
 }
 
 Result<void*> start(KernelContext& context, const char* op, Arguments args, const void* state, ProductSize size) {
-  IntegerProduct product = *static_cast<const IntegerProduct*>(state);
+  WeightOnlyProduct product = *static_cast<const WeightOnlyProduct*>(state);
   const EValue& bias = *args[kBias];
   ET_RETURN_IF_ERROR(check_product(op, product, size, bias));
   product.m = size.rows;
@@ -415,12 +415,12 @@ Result<void*> start(KernelContext& context, const char* op, Arguments args, cons
     ET_TRY(void* const split, context.allocate_temp((product.k / step + 1) * step * sizeof(float)));
     product.split = static_cast<float*>(split);
   }
-  ET_TRY(void* const memory, context.allocate_temp(sizeof(IntegerProduct), alignof(IntegerProduct)));
-  return new (memory) IntegerProduct(product);
+  ET_TRY(void* const memory, context.allocate_temp(sizeof(WeightOnlyProduct), alignof(WeightOnlyProduct)));
+  return new (memory) WeightOnlyProduct(product);
 }
 
 Error multiply(KernelContext& context, void* started, const float* x, float* out) {
-  auto& product = *static_cast<IntegerProduct*>(started);
+  auto& product = *static_cast<WeightOnlyProduct*>(started);
   product.x = x;
   product.out = out;
   if (product.split != nullptr) {
@@ -437,7 +437,7 @@ Error multiply(KernelContext& context, void* started, const float* x, float* out
 
 Error run(KernelContext& context, Arguments args, void* state) {
   return run_product(context, "et::weight_only_linear", kWeightOnlyProduct, args,
-                     *static_cast<const IntegerProduct*>(state), state);
+                     *static_cast<const WeightOnlyProduct*>(state), state);
 }
 
 constexpr Kernel kKernels[] = {
