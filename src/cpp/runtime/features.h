@@ -29,6 +29,13 @@ inline constexpr uint32_t kFeatures = ET_FEATURES;
 inline constexpr uint32_t kFeatures = UINT32_MAX;
 #endif
 
+/// False in a build without texts: nothing is looked up that only a message would say.
+#ifdef ET_STRIP_MESSAGES
+inline constexpr bool kHasMessages = false;
+#else
+inline constexpr bool kHasMessages = true;
+#endif
+
 constexpr bool has(Feature feature) { return (kFeatures & static_cast<uint32_t>(feature)) != 0; }
 
 }  // namespace et::runtime

@@ -141,6 +141,9 @@ Error set_tensor_input(const MethodMeta& meta, InputSlot& slot, const Tensor& gi
     const bool fits =
         is_dynamic ? size >= 0 && (size <= info.sizes[d] || own->dynamism() == TensorShapeDynamism::kDynamicUnbound)
                    : size == info.sizes[d];
+    if (!fits && !kHasMessages) {
+      return Error::InvalidArgument;
+    }
     if (!fits) {
       const SizeBounds bounds = meta.input_bounds(i, d);
       ET_CHECK_INPUT(!is_dynamic, meta, i, InvalidArgument,

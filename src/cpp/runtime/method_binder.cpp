@@ -172,6 +172,9 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
       }
     }
   }
+  if (!any && !kHasMessages) {
+    return Error::InvalidProgram;
+  }
   if (!any) {
     const fb::Instruction& source = *plan().chains()->Get(0)->instructions()->Get(static_cast<uint32_t>(index));
     char buffer[256];
@@ -197,7 +200,7 @@ Error MethodLoader::report_missing() {
   char names[320];
   size_t length = 0;
   size_t num_missing = 0;
-  for (size_t i = 0; i < candidates_.size(); ++i) {
+  for (size_t i = 0; kHasMessages && i < candidates_.size(); ++i) {
     if (!candidates_[i].is_missing) {
       continue;
     }

@@ -150,14 +150,16 @@ Error MethodLoader::make_value(const fb::EValue& source, EValue* value) {
   }
 }
 
-Result<void*> MethodLoader::allocate_bytes(size_t count, size_t size, size_t alignment) {
+void* MethodLoader::allocate_bytes(size_t count, size_t size, size_t alignment) {
   MemoryAllocator& allocator = *state_.memory.method_allocator;
   size_t nbytes;
   void* const memory = mul_overflow(count, size, &nbytes) ? nullptr : allocator.allocate(nbytes, alignment);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
-                     "method '%s': the method_allocator has no room for %zu objects of %zu bytes (%zu bytes are used); "
-                     "give it more memory",
-                     name(), count, size, allocator.used());
+  if (memory == nullptr) {
+    ET_LOG_ERROR(
+        "method '%s': the method_allocator has no room for %zu objects of %zu bytes (%zu bytes are used); give it more "
+        "memory",
+        name(), count, size, allocator.used());
+  }
   return memory;
 }
 

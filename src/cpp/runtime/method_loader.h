@@ -72,13 +72,15 @@ class MethodLoader {
   /// PrepareContext::Discard of a MethodLoader.
   static void discard(const void* loader, const void* data, size_t nbytes);
 
-  /// Room for `count` objects, no further apart than they must be: small ones are many.
-  Result<void*> allocate_bytes(size_t count, size_t size, size_t alignment);
+  /// Room for `count` objects, no further apart than they must be: small ones are many. nullptr: there is none.
+  void* allocate_bytes(size_t count, size_t size, size_t alignment);
   /// `count` objects made with T().
   template <typename T>
   Error allocate(size_t count, Span<T>* out) {
-    ET_TRY(void* const memory, allocate_bytes(count, sizeof(T), alignof(T)));
-    auto* const list = static_cast<T*>(memory);
+    auto* const list = static_cast<T*>(allocate_bytes(count, sizeof(T), alignof(T)));
+    if (list == nullptr) {
+      return Error::MemoryAllocationFailed;
+    }
     for (size_t i = 0; i < count; ++i) {
       new (&list[i]) T();
     }

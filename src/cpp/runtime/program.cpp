@@ -106,7 +106,7 @@ const fb::ExecutionPlan* Program::find_plan(std::string_view name, size_t* index
   }
   char names[200];
   size_t length = 0;
-  for (size_t i = 0; i < num_methods(); ++i) {
+  for (size_t i = 0; kHasMessages && i < num_methods(); ++i) {
     const std::string_view other = method_name(i);
     if (length + other.size() + 8 > sizeof(names)) {
       names[length++] = '.';
