@@ -92,6 +92,7 @@ Error check_convolution(const Operation& operation) {
   ET_CHECK_OR_RETURN(weight.dims[kDepthwise ? 2 : 3] == input.dims[3], InvalidProgram,
                      "TOSA: the input has %" PRId32 " channels, the filter takes %" PRId32, input.dims[3],
                      weight.dims[kDepthwise ? 2 : 3]);
+  ET_CHECK_OR_RETURN(attribute.dilation() != nullptr, InvalidProgram, "TOSA: a convolution has no dilation");
   Window window;
   ET_RETURN_IF_ERROR(make_window(attribute.pad(), attribute.stride(), attribute.dilation(), weight.dims[height],
                                  weight.dims[height + 1], window));

@@ -18,7 +18,7 @@ uint64_t setting(const char* name, uint64_t otherwise) {
 TEST(HostilePayload, IsRefusedOrRun) {
   Random random(setting("ET_SEED", 1));
   size_t refused = 0, run = 0;
-  for (uint64_t i = setting("ET_MUTATIONS", 20000); i > 0; --i) {
+  for (uint64_t i = setting("ET_MUTATIONS", 200000); i > 0; --i) {
     const Example& example = examples()[random.below(examples().size())];
     const Example& other = examples()[random.below(examples().size())];
     Bytes payload = mutate_bytes(example.payload, other.payload, random);
