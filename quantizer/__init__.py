@@ -18,13 +18,14 @@ rules/         which tensors
     annotation.py   how the tensors of a matched operator get their specs
     chains.py       where integers go on, and which sums and products are part of a function
     linear_forms.py products with a constant, written as linear layers before they are annotated
-    expansion.py    operators that are taken apart before they are annotated (LSTM, GRU, attention)
+    expansion.py    operators that become others before they are annotated (attention, cells; recurrent layers: loops)
     gates.py        what stays in float in the steps of a GRU
-    steps.py        what the steps of a recurrent layer share
+    loops.py        recurrent layers as loops, and what bodies of loops know
     input_parts.py  parts of an input that share its scale
     lifting.py      the converted module as an ExportedProgram, with its source lines
 calibration/   graphs with observers
     insertion.py    observers in an annotated graph, quantize and dequantize in their place
+    prepared_graphs.py   both for a graph with the bodies of its loops
     observer_calls.py    the calls of observers, and what they look at
     checks.py       what must hold before and after calibration
     batch_norm.py   folds batch norms, after training and while it lasts
@@ -44,7 +45,7 @@ search/        which layers stay in float
 torch_models/  models that torch quantized itself, as ordinary modules
     torch_quantized.py   the way in
     torch_values.py      the values and operators of such models
-    torch_recurrent.py   their recurrent layers, step by step
+    torch_recurrent.py   their recurrent layers, as loops
     torch_weights.py     their packed weights, as buffers
 
 matching.py and annotation.py at the top give quantizers of your own the names that they need of the rules.

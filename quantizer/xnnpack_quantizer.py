@@ -47,7 +47,6 @@ from .rules.matching import (
     is_annotated,
     modules_of,
 )
-from .rules.steps import share_steps
 from .spec.config import as_config, kind_of, weight_of
 from .spec.pt2e import QuantizationConfig, Quantizer
 
@@ -171,8 +170,8 @@ class XNNPACKQuantizer(Quantizer):
     # ------------------------------------------------------------------------------------------------- torchao calls these
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Products with a constant become linear, batch norms behind no layer convolutions, and LSTM, GRU and attention are taken
-        apart, where that is to be quantized.
+        """Products with a constant become linear, batch norms behind no layer convolutions, and recurrent layers loops,
+        and attention is taken apart, where that is to be quantized.
         """
         model = as_convolutions(as_linear(model, self._is_linear), self._is_convolution)
         return expand(model, self._is_expanded, self._follows_integers)
@@ -187,7 +186,6 @@ class XNNPACKQuantizer(Quantizer):
             for patterns in (FOLLOWERS, CARRIERS):
                 mark_wanted(model.graph)
                 self._follow(model.graph, patterns)
-            share_steps(model.graph)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:

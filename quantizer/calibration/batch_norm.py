@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from executorch_py.quantizer.rules.loops import graphs_of
 from executorch_py.quantizer.rules.matching import (
     BATCH_NORM,
     CONV,
@@ -238,15 +239,16 @@ def switch(prepared: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
 
 
 def set_training(model: fx.GraphModule, mode: bool) -> None:
-    """Says to norms with running statistics, dropouts and attentions of a graph whether it trains."""
-    for node in model.graph.nodes:
-        position = _mode_position(node)
-        if position is not None and len(node.args) > position:
-            node.args = (*node.args[:position], mode, *node.args[position + 1 :])
-        elif node.target in _ATTENTION and len(node.args) > 4:
-            share = node.meta.setdefault(_SHARE, node.args[4])
-            node.args = (*node.args[:4], share if mode else 0.0, *node.args[5:])
-    model.recompile()
+    """Says to norms with running statistics, dropouts and attentions of a module and its loops whether it trains."""
+    for graph in graphs_of(model):
+        for node in graph.graph.nodes:
+            position = _mode_position(node)
+            if position is not None and len(node.args) > position:
+                node.args = (*node.args[:position], mode, *node.args[position + 1 :])
+            elif node.target in _ATTENTION and len(node.args) > 4:
+                share = node.meta.setdefault(_SHARE, node.args[4])
+                node.args = (*node.args[:4], share if mode else 0.0, *node.args[5:])
+        graph.recompile()
 
 
 def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:

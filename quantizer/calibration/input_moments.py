@@ -54,17 +54,17 @@ def recorded_moments(prepared: fx.GraphModule) -> Iterator[None]:
             if x not in recorders:
                 recorders[x] = _Moments(layer.args[1].args[0].meta["val"].shape[1], observer.group_size)
                 name = f"_moments_{len(recorders)}"
-                prepared.add_submodule(name, recorders[x])
-                with prepared.graph.inserting_before(layer):
-                    calls.append(prepared.graph.call_module(name, (x,)))
+                layer.graph.owning_module.add_submodule(name, recorders[x])
+                with layer.graph.inserting_before(layer):
+                    calls.append(layer.graph.call_module(name, (x,)))
         readers.append((observer, [recorders[layer.args[0]] for layer in layers]))
     prepared.recompile()
     try:
         yield
     finally:
         for call in calls:
-            prepared.graph.erase_node(call)
-            prepared.delete_submodule(str(call.target))
+            call.graph.owning_module.delete_submodule(str(call.target))
+            call.graph.erase_node(call)
         prepared.recompile()
     for observer, found in readers:
         total = torch.stack([moments.sum for moments in found]).sum(0)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from executorch_py.quantizer.rules.loops import graphs_of
 from executorch_py.quantizer.rules.matching import is_constant, place_of
 from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase, ObserverBase
 from torch import fx
@@ -11,12 +12,15 @@ __all__ = ["is_weight", "observed", "observers_of"]
 
 
 def observers_of(prepared: fx.GraphModule) -> Iterator[tuple[fx.Node, Any]]:
-    """The calls of observers and fake quantizers in a prepared module, with what they call; each observer once."""
-    modules = dict(prepared.named_modules(remove_duplicate=False))
+    """The calls of observers and fake quantizers in a prepared module and the bodies of its loops, with what they call.
+
+    Each observer comes once.
+    """
     seen = set()
-    for node in prepared.graph.nodes:
-        if node.op == "call_module":
-            module = modules.get(str(node.target))
+    for graph in graphs_of(prepared):
+        modules = dict(graph.named_modules(remove_duplicate=False))
+        for node in graph.graph.nodes:
+            module = modules.get(str(node.target)) if node.op == "call_module" else None
             if isinstance(module, (ObserverBase, FakeQuantizeBase)) and id(module) not in seen:
                 seen.add(id(module))
                 yield node, module

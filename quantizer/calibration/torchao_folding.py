@@ -14,12 +14,11 @@ from typing import Any
 
 from torch import fx
 
+from ..rules.loops import given_to_bodies, scan
 from ..spec.pt2e import FakeQuantizeBase, convert_prepared, mode_switches
 from . import batch_norm, fake_quantization
-from .half_range import keep_far_values_in_float
+from .prepared_graphs import OURS, closed, prepare_bodies
 
-#: In ``GraphModule.meta``: this package has folded its batch norms, or will.
-OURS = "executorch_py.norms_are_ours"
 _PACKAGE = __name__.rsplit(".", 2)[0]
 
 
@@ -51,20 +50,14 @@ def _by_module(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Callable
     return step
 
 
-def close(prepared: fx.GraphModule) -> None:
-    """Makes a module ready to be converted, in place: its norms are folded and it does not train."""
-    batch_norm.close_after_training(prepared)
-    batch_norm.set_training(prepared, False)
-    keep_far_values_in_float(prepared)
-
-
 def _nothing(model: fx.GraphModule, *_: Any, **__: Any) -> fx.GraphModule:
     return model
 
 
-def _prepared(model: fx.GraphModule, *args: Any, **kwargs: Any) -> fx.GraphModule:
-    prepared = _their_prepare(model, *args, **kwargs)
+def _prepared(model: fx.GraphModule, *args: Any, is_qat: bool, **kwargs: Any) -> fx.GraphModule:
+    prepared = _their_prepare(model, *args, is_qat=is_qat, **kwargs)
     prepared.meta[OURS] = True
+    prepare_bodies(prepared, sys._getframe(2).f_locals["quantizer"], is_qat, (scan,))
     fake_quantization.as_converted(prepared)
     return prepared
 
@@ -77,10 +70,11 @@ def _with_modes(model: fx.GraphModule) -> fx.GraphModule:
 
 
 def _converted(prepared: fx.GraphModule) -> fx.GraphModule:
-    close(prepared)
-    with batch_norm.hidden_from_torchao(prepared):
+    options = sys._getframe(2).f_locals
+    with closed(prepared, options["use_reference_representation"], options["fold_quantize"]):
         converted = _their_convert(prepared)
     batch_norm.shown(converted)
+    given_to_bodies(converted)
     converted.meta[OURS] = True
     return converted
 

@@ -36,6 +36,11 @@ from executorch_py.quantizer.calibration.checks import (
 from executorch_py.quantizer.calibration.half_range import wants_ranges
 from executorch_py.quantizer.calibration.input_moments import recorded_moments, wants_moments
 from executorch_py.quantizer.calibration.observer_calls import is_weight, observers_of
+from executorch_py.quantizer.calibration.prepared_graphs import (
+    convert_graph,
+    prepare_graph,
+    prepare_graph_for_training,
+)
 from executorch_py.quantizer.rules.input_parts import share_input_scales
 from executorch_py.quantizer.rules.lifting import (
     constant_value,
@@ -44,7 +49,7 @@ from executorch_py.quantizer.rules.lifting import (
     lift,
     unlift,
 )
-from executorch_py.quantizer.rules.loops import graphs_of, written_as_loops
+from executorch_py.quantizer.rules.loops import graphs_of, held_in_bodies
 from executorch_py.quantizer.rules.matching import constants_remembered
 from executorch_py.quantizer.spec.config import as_config
 from executorch_py.quantizer.spec.pt2e import FakeQuantizeBase, QuantizationConfig, Quantizer
@@ -56,8 +61,6 @@ from torch.utils import _pytree as pytree
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 from executorch_py.export.functional.functionalize import functionalize
 from executorch_py.graphs.modes import in_mode
-
-from .pt2e_flow import convert_graph, prepare_graph, prepare_qat_pt2e
 
 #: Where a prepared module keeps the program that it was made of.
 PROGRAM = "executorch_py.float_program"
@@ -123,21 +126,6 @@ def prepare(
     dynamic_shapes: Any = None,
 ) -> fx.GraphModule:
     """The model with observers, for :func:`calibrate` and :func:`convert`. Arguments and errors as in :func:`quantize`."""
-    with written_as_loops():
-        return prepare_in_steps(
-            model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
-        )
-
-
-def prepare_in_steps(
-    model: nn.Module | ExportedProgram,
-    example_inputs: tuple[Any, ...] = (),
-    config_or_quantizer: Choice = "static_int8",
-    *,
-    example_kwargs: dict[str, Any] | None = None,
-    dynamic_shapes: Any = None,
-) -> fx.GraphModule:
-    """As :func:`prepare`, with the steps of recurrent layers in the graph itself, where they can be edited."""
     quantizer = _quantizer(config_or_quantizer)
     if isinstance(config_or_quantizer, QuantizationConfig) and config_or_quantizer.is_qat:
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
@@ -187,7 +175,7 @@ def prepare_qat(
     with _as_it_trains(model):
         program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = unlift(program)
-    prepared = _kept(prepare_qat_pt2e(module, quantizer), program)
+    prepared = _kept(prepare_graph_for_training(module, quantizer), program)
     fake_quantization.keep_in_checkpoints(prepared)
     return prepared
 
@@ -286,11 +274,14 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
             "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e goes "
             "through torchao's convert_pt2e and torch.export.export"
         )
-    batch_norm.close_after_training(prepared)
+    for graph in [*graphs_of(prepared)]:
+        batch_norm.close_after_training(graph)
+        held_in_bodies(graph)
     with constants_remembered():
         for graph in graphs_of(prepared):
             _observe_weights(graph)
-            check_observers(graph)
+        check_observers(prepared)
+        for graph in graphs_of(prepared):
             fit_biases(graph)
     del prepared.meta[PROGRAM]
     converted = convert_graph(prepared, fold_quantize=False)

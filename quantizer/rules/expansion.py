@@ -1,8 +1,8 @@
 """Takes operators apart that are made of others which a quantizer knows.
 
-torch.export leaves LSTM, GRU and attention whole; here they become linear layers and products. A recurrent layer becomes a step
-for each element of the sequence; the steps share their weights. Behind layers, gates become their product, and what puts zeros
-beside a tensor's elements says so: a zero is not the integer 0.
+torch.export leaves recurrent layers and attention whole. Here a recurrent layer becomes a loop whose body is a step (loops.py),
+attention and cells become linear layers and products. Behind layers, gates become their product, and what puts zeros beside a
+tensor's elements says so: a zero is not the integer 0.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,6 @@ from executorch_py.graphs.rewriting import inherited_meta
 
 from .loops import is_one_operator, scan, written
 from .matching import LINEAR, MATMUL, Operators, is_float32, ops
-from .steps import PLACE, places_in_steps
 
 #: Operator -> what is in it that a quantizer may ask for.
 EXPANDED: dict[Any, Operators] = {
@@ -68,7 +67,12 @@ WRITTEN_OUT: dict[Any, Callable[..., torch.Tensor]] = {
 }
 
 #: Stay whole inside: what the tables of quantizers name, and what lowering knows better as it is.
-_KEPT = [torch.ops.aten.linear.default, torch.ops.aten.matmul.default, torch.ops.aten.softmax.int]
+_KEPT = [
+    torch.ops.aten.linear.default,
+    torch.ops.aten.matmul.default,
+    torch.ops.aten.softmax.int,
+    torch.ops.aten.dropout.default,
+]
 
 
 def expand(
@@ -103,7 +107,6 @@ def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any])
     traced = _traced(node, operator)
     inputs = iter(leaf for leaf in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(leaf, fx.Node))
     new: dict[fx.Node, Any] = {}
-    places = places_in_steps(list(traced.graph.nodes))
     with model.graph.inserting_before(node):
         for inner in traced.graph.nodes:
             if inner.op == "placeholder":
@@ -122,8 +125,6 @@ def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any])
                 new[inner].meta = inherited_meta(node, inner.meta.get("val"))
                 if inner.target is scan and is_one_operator(node):
                     mark_recurrent(new[inner])
-                if inner in places:
-                    new[inner].meta[PLACE] = (node.name, places[inner])
             else:
                 results = fx.map_arg(inner.args[0], lambda old: new[old])
     if isinstance(results, fx.Node):

@@ -19,7 +19,6 @@ import torch
 from torch import fx
 
 from .matching import JOIN, MAX_POOL, MOVEMENT, PAD, SPLIT, elements_of, is_float32
-from .steps import PLACE
 
 #: How many times the step of a part the common step may be: a bit, and what ends of ranges differ by.
 _COARSEST = 2.25
@@ -86,8 +85,6 @@ def _taken_as_integers(x: fx.Node) -> tuple[list[fx.Node], list[fx.Node]] | None
         if elements.isdisjoint(node.all_input_nodes):
             continue
         if node.target is _QUANTIZE:
-            if any(PLACE in reader.meta for floats in node.users for reader in floats.users):
-                return None  # the state that a recurrent layer begins with, which it takes in floats
             ends.append(node)
         elif node.target is operator.getitem and not is_float32(node):
             continue  # places of the largest

@@ -30,7 +30,7 @@ from executorch_py.errors import InternalError
 from executorch_py.graphs.rewriting import argument_of, with_guards_of
 
 from .loops import given_to_bodies
-from .matching import CONV, CONV_TRANSPOSE, LINEAR, constants_remembered, is_constant
+from .matching import CONV, CONV_TRANSPOSE, LINEAR, VALUE, constants_remembered, is_constant
 
 aten = torch.ops.aten
 
@@ -170,6 +170,8 @@ def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, A
     if node not in known:
         if node.op == "get_attr":
             known[node] = held(module, str(node.target))
+        elif node.op == "placeholder":
+            known[node] = node.meta[VALUE]
         else:
             args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: constant_value(module, source, known))
             with torch.no_grad():

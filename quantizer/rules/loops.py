@@ -4,13 +4,13 @@ A quantizer annotates the body once, all steps go through its observers, and ``f
 of it. The products of the inputs stand in front of the loop, as torch itself computes them. Without such an operator
 (a projection, ``nn.RNN``, integers of 16 bits) the program holds the loop.
 
-Constants that a body reads stand in it while it is quantized (``held_in_bodies``); afterwards the loop takes them as
-operands again (``given_to_bodies``).
+While a module is prepared, its loops are calls of ``turns``, which runs observers and gradients as any code does. What a
+body reads of the module around it is known to it (``known_in_bodies``) or stands in it (``held_in_bodies``). Afterwards
+the loop takes it as operands again (``given_to_bodies``).
 """
 
-import contextlib
-import contextvars
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,25 +19,37 @@ import torch
 from torch import fx
 from torch.nn.functional import linear
 
-from .matching import OF_SIZES, is_of_sizes
+from .matching import OF_SIZES, VALUE, is_constant, is_of_sizes
 
 aten = torch.ops.aten
 scan = torch.ops.higher_order.scan
 
+
+def turns(body: fx.GraphModule, initial: Any, scanned: Any, captured: Any) -> tuple[torch.Tensor, ...]:
+    """What ``scan`` computes, turn by turn. What is the same in all turns is computed once, as weights between integers."""
+    interpreter = fx.Interpreter(body)
+    interpreter.extra_traceback = False
+    inputs = [node for node in body.graph.nodes if node.op == "placeholder"]
+    interpreter.env = once = dict(zip(inputs[len(initial) + len(scanned) :], captured, strict=True))
+    for node in body.graph.nodes:
+        if node.op == "get_attr" or _is_same_in_turns(node, once):
+            once[node] = interpreter.run_node(node)
+    state, rows = list(initial), []
+    for items in zip(*(one.unbind(0) for one in scanned), strict=True):
+        results = interpreter.run(*state, *items, initial_env=dict(once), enable_io_processing=False)
+        state = list(results[: len(initial)])
+        rows.append(results[len(initial) :])
+    return (*state, *(torch.stack(one) for one in zip(*rows, strict=True)))
+
+
+def _is_same_in_turns(node: fx.Node, once: dict[fx.Node, Any]) -> bool:
+    sources = node.all_input_nodes
+    is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return node.op.startswith("call_") and bool(sources) and not is_random and all(one in once for one in sources)
+
+
 #: Loops -> the argument that is the body.
-BODIES = {scan: 0, torch.ops.higher_order.while_loop: 1}
-
-_WRITES_LOOPS: contextvars.ContextVar[bool] = contextvars.ContextVar("writes_loops", default=False)
-
-
-@contextlib.contextmanager
-def written_as_loops() -> Iterator[None]:
-    """While active, quantizers write recurrent layers as loops; otherwise step by step."""
-    token = _WRITES_LOOPS.set(True)
-    try:
-        yield
-    finally:
-        _WRITES_LOOPS.reset(token)
+BODIES = {scan: 0, turns: 0, torch.ops.higher_order.while_loop: 1}
 
 
 Step = Callable[..., tuple[torch.Tensor, ...]]
@@ -99,7 +111,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...]:
-    """What a recurrent layer's operator computes in inference."""
+    """What a recurrent layer's operator computes."""
     rows = rows.transpose(0, 1) if batch_first else rows
     states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
     directions = 2 if bidirectional else 1
@@ -107,6 +119,8 @@ def _layers(
     last: list[list[torch.Tensor]] = []
     for layer in range(num_layers):
         results = []
+        if layer > 0 and train and dropout > 0:
+            rows = torch.dropout(rows, dropout, train)
         for direction in range(directions):
             index = layer * directions + direction
             w_input, w_hidden, *rest = params[index * count : (index + 1) * count]
@@ -137,8 +151,8 @@ _STEPS: dict[Any, Step] = {
 
 
 def written(target: Any) -> Callable[..., Any]:
-    """What an operator is replaced by: a recurrent layer by its loops where these are written."""
-    step = _STEPS.get(target) if _WRITES_LOOPS.get() else None
+    """What an operator is replaced by: a recurrent layer by its loops."""
+    step = _STEPS.get(target)
     return target if step is None else functools.partial(_layers, step)
 
 
@@ -154,7 +168,12 @@ def bodies_of(module: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.GraphModule]
     """The loops of a graph with their bodies."""
     for node in module.graph.nodes:
         if node.target in BODIES:
-            yield node, module.get_submodule(str(node.args[BODIES[node.target]].target))
+            yield node, module.get_submodule(body_name(node))
+
+
+def body_name(loop: fx.Node) -> str:
+    """The name by which a module holds the body of a loop."""
+    return str(loop.args[BODIES[loop.target]].target)  # type: ignore[union-attr]
 
 
 def graphs_of(module: fx.GraphModule) -> Iterator[fx.GraphModule]:
@@ -164,34 +183,46 @@ def graphs_of(module: fx.GraphModule) -> Iterator[fx.GraphModule]:
         yield from graphs_of(body)
 
 
-def held_in_bodies(module: fx.GraphModule) -> None:
-    """Constants that loops take as operands become constants of their bodies, in place."""
+def known_in_bodies(module: fx.GraphModule) -> None:
+    """Says to the inputs of bodies what they are in all turns, in place: a constant of the module, or made of sizes."""
     for node, body in bodies_of(module):
         if node.target is not scan:
             continue
-        reference, initial, scanned, captured = node.args
+        _, initial, scanned, captured = node.args
         inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
         items = scanned[0].meta.get("val") if scanned else None
         if items is not None and items.shape[0] == 1:  # no state but the first one
             for state, placeholder in zip(initial, inputs, strict=False):
                 placeholder.meta[OF_SIZES] = isinstance(state, fx.Node) and is_of_sizes(state)
+        for operand, placeholder in zip(captured, inputs[len(initial) + len(scanned) :], strict=True):
+            if isinstance(operand, fx.Node) and operand.op == "get_attr" and is_constant(operand):
+                placeholder.meta[VALUE] = operator.attrgetter(str(operand.target))(module)
+
+
+def held_in_bodies(module: fx.GraphModule) -> None:
+    """Constants that loops take as operands become constants of their bodies, in place."""
+    for node, body in bodies_of(module):
+        if node.target not in (scan, turns):
+            continue
+        reference, initial, scanned, captured = node.args
+        inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
         kept = []
         for operand, placeholder in zip(captured, inputs[len(initial) + len(scanned) :], strict=True):
-            if not isinstance(operand, fx.Node) or operand.op != "get_attr":
+            if VALUE not in placeholder.meta:
                 kept.append(operand)
                 continue
             name = str(operand.target).replace(".", "_")
             _hold(body, name, operator.attrgetter(str(operand.target))(module))
             with body.graph.inserting_before(placeholder):
                 constant = body.graph.get_attr(name)
-            constant.meta = dict(placeholder.meta)
+            constant.meta = {key: value for key, value in placeholder.meta.items() if key != VALUE}
             placeholder.replace_all_uses_with(constant)
             body.graph.erase_node(placeholder)
         node.args = (reference, initial, scanned, tuple(kept))
         body.recompile()
 
 
-def given_to_bodies(module: fx.GraphModule, typed: Callable[[torch.Tensor], Any]) -> None:
+def given_to_bodies(module: fx.GraphModule, typed: Callable[[torch.Tensor], Any] | None = None) -> None:
     """The opposite of ``held_in_bodies``, for what the constants have become. ``typed`` gives the type of one."""
     for node, body in list(bodies_of(module)):
         if node.target is not scan:
@@ -200,6 +231,8 @@ def given_to_bodies(module: fx.GraphModule, typed: Callable[[torch.Tensor], Any]
         given = list(captured)
         constants = [one for one in body.graph.nodes if one.op == "get_attr" and _is_tensor(body, one)]
         inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
+        for before, one in itertools.pairwise(inputs):  # what was computed from constants stood between them
+            before.append(one)
         for constant in constants:
             name = f"{reference.target}_{constant.target}"
             if not hasattr(module, name):
@@ -208,12 +241,25 @@ def given_to_bodies(module: fx.GraphModule, typed: Callable[[torch.Tensor], Any]
                 operand = module.graph.get_attr(name)
             with body.graph.inserting_after(inputs[-1]):
                 inputs.append(body.graph.placeholder(constant.target))
-            inputs[-1].meta = {**constant.meta, "val": typed(getattr(body, constant.target))}
+            inputs[-1].meta = dict(constant.meta)
+            if typed is not None:
+                inputs[-1].meta["val"] = typed(getattr(body, constant.target))
             constant.replace_all_uses_with(inputs[-1])
             body.graph.erase_node(constant)
             given.append(operand)
         node.args = (reference, initial, scanned, tuple(given))
+        for name in {str(constant.target) for constant in constants}:
+            delattr(body, name)
         body.recompile()
+    module.recompile()
+
+
+def run_by(module: fx.GraphModule, runner: Any) -> None:
+    """Has the loops over items of a graph run by ``turns``, or by ``scan`` again, in place."""
+    for node, _ in bodies_of(module):
+        if node.target in (scan, turns):
+            node.target = runner
+    module.recompile()
 
 
 def _is_tensor(module: fx.GraphModule, node: fx.Node) -> bool:

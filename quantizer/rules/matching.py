@@ -197,6 +197,9 @@ def is_float32(node: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
+#: In ``Node.meta`` of a body's input: the constant of the module around that it is in all turns of its loop.
+VALUE = "executorch_py.value"
+
 #: What a value is made of, as far as it was asked for; None where nobody keeps it.
 _KNOWN: contextvars.ContextVar[dict[fx.Node, "_MadeOf"] | None] = contextvars.ContextVar("known", default=None)
 
@@ -243,6 +246,8 @@ def is_constant(node: Any) -> bool:
 
 
 def _made_of(node: fx.Node, sources: list[fx.Node], known: dict[fx.Node, _MadeOf]) -> _MadeOf:
+    if VALUE in node.meta:
+        return _MadeOf.TENSORS
     if node.op == "get_attr":
         return _MadeOf.INPUTS if any(_writes(user, node) for user in node.users) else _MadeOf.TENSORS
     kinds = {known.get(source) for source in sources}
@@ -270,12 +275,16 @@ def _writes(node: fx.Node, held: fx.Node) -> bool:
     )
 
 
+def _is_input(node: fx.Node) -> bool:
+    return node.op == "placeholder" and VALUE not in node.meta
+
+
 def depends_on_inputs(node: fx.Node) -> bool:
     """Whether a value is different from call to call. Zeros that a model makes (the first state of an LSTM) are not."""
     seen, waiting = set(), [node]
     while waiting:
         one = waiting.pop()
-        if one.op == "placeholder" or len(seen) > 50:
+        if _is_input(one) or len(seen) > 50:
             return True
         if one not in seen:
             seen.add(one)
@@ -295,7 +304,7 @@ def is_of_sizes(node: fx.Node) -> bool:
     seen, waiting = set(), [node]
     while waiting:
         one = waiting.pop()
-        is_input = one.op == "placeholder" and not one.meta.get(OF_SIZES)
+        is_input = _is_input(one) and not one.meta.get(OF_SIZES)
         if is_input or (one.op == "get_attr" and any(_writes(user, one) for user in one.users)):
             return False
         if one not in seen and one.target is not torch.ops.aten.sym_size.int:
@@ -320,7 +329,7 @@ def is_mask(node: fx.Node) -> bool:
         if one in seen:
             continue
         seen.add(one)
-        if one.op == "placeholder":
+        if _is_input(one):
             value = one.meta.get("val")
             if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
                 return False

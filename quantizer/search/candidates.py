@@ -12,13 +12,13 @@ milliseconds, has the very scales of the full model, and can be lowered like any
 A *layer* is what a quantizer annotates as a unit, such as a convolution with its relu. It is named by its module path
 ("layer1.0.conv1") or, where the model has no module of its own for it, by its node ("add_3"). What stands in one module
 and is no module itself is one layer. Operators that only hand on quantized values (pooling, views) follow the layer
-before them.
+before them. Nodes in the body of a loop have the names that ``count_macs`` gives them ("scan_combine_graph_0.linear").
 """
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,16 @@ from executorch_py.quantizer.calibration.biases import round_biases
 from executorch_py.quantizer.flow import flow
 from executorch_py.quantizer.rules.input_parts import share_input_scales
 from executorch_py.quantizer.rules.lifting import constant_value, copied, lift
+from executorch_py.quantizer.rules.loops import (
+    bodies_of,
+    body_name,
+    given_to_bodies,
+    held_in_bodies,
+    known_in_bodies,
+    run_by,
+    turns,
+)
 from executorch_py.quantizer.rules.matching import is_constant
-from executorch_py.quantizer.rules.steps import SHARES
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, SharedQuantizationSpec
 from torch import fx
 from torch.export import ExportedProgram
@@ -91,7 +99,7 @@ class _Annotated:
     operator: str
     layer: str
     source: str
-    inputs: frozenset[str]  # operands that it wants quantized
+    inputs: frozenset[str]  # operands that it wants quantized, in its own graph
     is_output_quantized: bool
     follows: list[str]  # nodes whose layer decides, for operators that only hand values on
     weights: dict[str, tuple[str, Any]] = field(default_factory=dict)  # observer -> constant behind it, its value
@@ -115,13 +123,13 @@ class Candidates:
         self.layers = layers
         self._dequantized: dict[str, Any] = {}  # name of a weight's dequantize -> its result
         self._integer_macs, self.total_macs = integer_macs, total_macs
-        weighted = [node for node in base.graph.nodes if node.name in annotated and annotated[node.name].weights]
-        self._products = {node.name for node in weighted}
+        weighted = {name: node for name, node in _nodes(base) if name in annotated and annotated[name].weights}
+        self._products = set(weighted)
         #: Fallback -> for which of these it makes a difference.
         self._fitting: dict[Fallback, set[str]] = {
             "float32": set(),
-            "dynamic_int8": {node.name for node in weighted if can_be_dynamic(node)},
-            "int8_weight_only": {node.name for node in weighted if is_narrow(node.args[1])},
+            "dynamic_int8": {name for name, node in weighted.items() if can_be_dynamic(node)},
+            "int8_weight_only": {name for name, node in weighted.items() if is_narrow(node.args[1])},
             "float16": self._products,
         }
 
@@ -155,7 +163,7 @@ class Candidates:
         Raises:
             InvalidArgumentError: A group's pattern fits no layer; nothing is quantized to integers.
         """
-        prepared = flow.prepare_in_steps(
+        prepared = flow.prepare(
             model, example_inputs, config_or_quantizer, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes
         )
         program = prepared.meta[flow.PROGRAM]
@@ -166,7 +174,9 @@ class Candidates:
         annotated = _annotations(prepared)
         base = lift(*flow.converted_graph(prepared)).module(check_guards=False)
         assert isinstance(base, fx.GraphModule)
-        nodes = {node.name: node for node in base.graph.nodes}
+        known_in_bodies(base)
+        held_in_bodies(base)
+        nodes = dict(_nodes(base))
         for name, says in annotated.items():
             if name not in nodes or op_name(nodes[name]) != says.operator:
                 raise InternalError(f"node {name} of the prepared graph is not in the converted one")
@@ -184,7 +194,7 @@ class Candidates:
             entry.macs = sum(row.macs for row in macs.layers if layer_of.get(row.name) == entry.name)
         integer = {row.name: row.macs for row in macs.layers if row.numbers == "integer"}
         found = cls(base, program, annotated, layer_of, list(layers.values()), integer, macs.total)
-        if not layers or not any(kind_of(node) for node in base.graph.nodes):
+        if not layers or not any(kind_of(node) for node in nodes.values()):
             raise InvalidArgumentError("the configuration makes no integers, so there is nothing to choose between")
         return found
 
@@ -215,15 +225,23 @@ class Candidates:
         Raises:
             InvalidArgumentError: A name is no layer.
         """
+        module = self._variant(float_layers, instead)
+        given_to_bodies(module)
+        return module
+
+    def _variant(self, float_layers: Collection[str], instead: Fallback) -> fx.GraphModule:
+        """As :meth:`module`, with the constants of loops in their bodies."""
         unknown = sorted(set(float_layers) - set(self.names))
         if unknown:
             raise InvalidArgumentError(
                 f"{unknown[0]!r} is no layer of the model; layers are {', '.join(self.names[:20])}, …"
             )
-        module = fx.GraphModule(self._base, copied(self._base.graph))
-        _Rewiring(self, module, frozenset(float_layers), instead).run()
+        module = _copied(self._base)
+        for prefix, graph in _graphs(module):
+            _Rewiring(self, graph, prefix, frozenset(float_layers), instead).run()
         share_input_scales(module)
-        round_biases(module)
+        for _, graph in _graphs(module):
+            round_biases(graph)
         return module
 
     def runnable(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> fx.GraphModule:
@@ -231,26 +249,31 @@ class Candidates:
 
         The results are those of ``module``, bit for bit; the weights are in memory once more, in float.
         """
-        module = own_state(self.module(float_layers, instead))
+        module = own_state(self._variant(float_layers, instead))
+        for prefix, graph in _graphs(module):
+            self._dequantize_once(prefix, graph)
+            run_by(graph, turns)
+        return module
+
+    def _dequantize_once(self, prefix: str, module: fx.GraphModule) -> None:
         constants = constant_nodes(module)
         for node in list(module.graph.nodes):
             if node not in constants or kind_of(node) != "dequantize" or not node.users:
                 continue
-            if node.name not in self._dequantized:
-                self._dequantized[node.name] = constant_value(module, node)
+            if prefix + node.name not in self._dequantized:
+                self._dequantized[prefix + node.name] = constant_value(module, node)
             name = f"_dequantized_{node.name}"
-            module.register_buffer(name, self._dequantized[node.name], persistent=False)
+            module.register_buffer(name, self._dequantized[prefix + node.name], persistent=False)
             with module.graph.inserting_before(node):
                 made = module.graph.get_attr(name)
             made.meta = dict(node.meta)
             node.replace_all_uses_with(made)
         module.graph.eliminate_dead_code()
         module.recompile()
-        return module
 
     def program(self, float_layers: Collection[str] = (), instead: Fallback = "float32") -> ExportedProgram:
         """The same as a program, for ``to_edge_transform_and_lower``."""
-        return lift(self.module(float_layers, instead), self._float_program)
+        return lift(self._variant(float_layers, instead), self._float_program)
 
     def report(
         self,
@@ -263,8 +286,8 @@ class Candidates:
     ) -> QuantizationReport:
         """:func:`et.quantization_report` of this configuration.
 
-        The float model is in the form that the quantizer gave it (recurrent layers and attention taken apart), so that every
-        layer has its counterpart.
+        The float model is in the form that the quantizer gave it (recurrent layers as loops, attention taken apart), so that
+        every layer has its counterpart.
 
         Args:
             data: Inputs, as there.
@@ -282,12 +305,42 @@ class Candidates:
         return self._float_program
 
 
+def _graphs(module: fx.GraphModule, prefix: str = "") -> Iterator[tuple[str, fx.GraphModule]]:
+    """A module and the bodies of its loops, each with what stands in front of its nodes' names."""
+    yield prefix, module
+    for node, body in bodies_of(module):
+        yield from _graphs(body, f"{prefix}{body_name(node)}.")
+
+
+def _nodes(module: fx.GraphModule) -> Iterator[tuple[str, fx.Node]]:
+    for prefix, graph in _graphs(module):
+        for node in graph.graph.nodes:
+            yield prefix + node.name, node
+
+
+def _copied(module: fx.GraphModule) -> fx.GraphModule:
+    """A module with graphs of its own, and the same constants."""
+    result = fx.GraphModule(module, copied(module.graph))
+    for node, body in bodies_of(module):
+        setattr(result, body_name(node), _copied(body))
+    return result
+
+
 def _annotations(prepared: fx.GraphModule) -> dict[str, _Annotated]:
-    """What the quantizer said of each node of a prepared graph."""
+    """What the quantizer said of each node of a prepared module."""
+    found: dict[str, _Annotated] = {}
+    for prefix, graph in _graphs(prepared):
+        inside = _annotations_of(graph, prefix)
+        _join_chains(graph, prefix, inside)
+        found.update(inside)
+    return found
+
+
+def _annotations_of(graph: fx.GraphModule, prefix: str) -> dict[str, _Annotated]:
     found: dict[str, _Annotated] = {}
     values: dict[fx.Node, Any] = {}
-    alive = _alive(prepared.graph)
-    for node in prepared.graph.nodes:
+    alive = _alive(graph.graph)
+    for node in graph.graph.nodes:
         says = node.meta.get(ANNOTATION)
         if node.op != "call_function" or says is None or node not in alive:
             continue
@@ -299,19 +352,18 @@ def _annotations(prepared: fx.GraphModule) -> dict[str, _Annotated]:
             source=f"{source.file}:{source.line}" if source.file else "",
             inputs=frozenset(wanted),
             is_output_quantized=says.output_qspec is not None,
-            follows=[] if SHARES in node.meta else _followed(says),
+            follows=[prefix + name for name in _followed(says)],
         )
         for index, argument in enumerate(iterate_arguments(node)):
             behind = argument
             while behind.op == "call_module":
                 behind = behind.args[0]
             if behind is not argument and is_constant(behind):
-                entry.weights[str(index)] = (behind.name, flow.constant_value(prepared, behind, values))
+                entry.weights[str(index)] = (behind.name, constant_value(graph, behind, values))
         if entry.inputs or entry.is_output_quantized or entry.weights:
-            found[node.name] = entry
+            found[prefix + node.name] = entry
         elif getattr(says, "_annotated", False):
-            found[node.name] = entry  # inside a chain
-    _join_chains(prepared, found)
+            found[prefix + node.name] = entry  # inside a chain
     return found
 
 
@@ -341,14 +393,14 @@ def _is_shared(spec: Any) -> bool:
     return isinstance(spec, SharedQuantizationSpec)
 
 
-def _join_chains(prepared: fx.GraphModule, found: dict[str, _Annotated]) -> None:
+def _join_chains(graph: fx.GraphModule, prefix: str, found: dict[str, _Annotated]) -> None:
     """A chain (convolution, relu) takes the name of its first node."""
-    for node in prepared.graph.nodes:
-        says = found.get(node.name)
+    for node in graph.graph.nodes:
+        says = found.get(prefix + node.name)
         if says is None or says.is_output_quantized or len(node.users) != 1:
             continue
         user = next(iter(node.users))
-        after = found.get(user.name)
+        after = found.get(prefix + user.name)
         if after is not None and node.name not in after.inputs and not after.inputs:
             after.layer = says.layer
 
@@ -380,12 +432,13 @@ def _layers_of(annotated: dict[str, _Annotated], groups: Mapping[str, str | Sequ
 
 
 class _Rewiring:
-    """Lets edges of a converted graph go around their q/dq nodes."""
+    """Lets edges of a converted graph, a model's or a body's, go around their q/dq nodes."""
 
     def __init__(
-        self, candidates: Candidates, module: fx.GraphModule, floats: frozenset[str], instead: Fallback
+        self, candidates: Candidates, module: fx.GraphModule, prefix: str, floats: frozenset[str], instead: Fallback
     ) -> None:
         self._all, self._module, self._graph, self._floats = candidates, module, module.graph, floats
+        self._prefix = prefix
         self._instead = instead
         self._at_run_time: dict[fx.Node, fx.Node] = {}
         self._wide: dict[str, fx.Node] = {}
@@ -401,13 +454,17 @@ class _Rewiring:
         for node in nodes:
             self._fall_back(node)
         self._graph.eliminate_dead_code()
+        self._module.recompile()
+
+    def _name(self, node: fx.Node) -> str:
+        return self._prefix + node.name
 
     def _is_dynamic(self, node: fx.Node) -> bool:
         """Whether a node outside of the quantized layers takes integers made at run time."""
         return (
             self._instead == "dynamic_int8"
-            and node.name in self._all._fitting["dynamic_int8"]
-            and not self._active.get(node.name, True)
+            and self._name(node) in self._all._fitting["dynamic_int8"]
+            and not self._active.get(self._name(node), True)
         )
 
     def _fall_back(self, node: fx.Node) -> None:
@@ -417,7 +474,9 @@ class _Rewiring:
             if x not in self._at_run_time:
                 self._at_run_time[x] = quantized_at_run_time(x, node)
             node.args = (self._at_run_time[x], *node.args[1:])
-        elif self._instead == "float16" and node.name in self._all._products and not self._active[node.name]:
+        elif (
+            self._instead == "float16" and (name := self._name(node)) in self._all._products and not self._active[name]
+        ):
             in_half(node)
 
     def _is_active(self, name: str) -> bool:
@@ -442,13 +501,13 @@ class _Rewiring:
         node.kwargs = fx.node.map_arg(node.kwargs, changed)
 
     def _is_weight(self, node: fx.Node, position: str) -> bool:
-        says = self._all._annotated.get(node.name)
+        says = self._all._annotated.get(self._name(node))
         return says is not None and position in says.weights
 
     def _weight(self, node: fx.Node, position: str, argument: fx.Node) -> fx.Node:
-        if self._active[node.name] or self._is_dynamic(node):
+        if self._active[self._name(node)] or self._is_dynamic(node):
             return argument
-        name, value = self._all._annotated[node.name].weights[position]
+        name, value = self._all._annotated[self._name(node)].weights[position]
         if self._instead == "int8_weight_only":
             if has_8_bits(argument):
                 return argument
@@ -477,9 +536,9 @@ class _Rewiring:
             if kind_of(quantize) != "quantize":
                 return argument  # integers that come from elsewhere
             value = quantize.args[0]  # type: ignore[assignment]
-        maker, taker = self._all._annotated.get(value.name), self._all._annotated.get(node.name)
-        for_taker = taker is not None and self._active[node.name] and value.name in taker.inputs
-        for_maker = maker is not None and self._active[value.name] and maker.is_output_quantized
+        maker, taker = (self._all._annotated.get(self._name(one)) for one in (value, node))
+        for_taker = taker is not None and self._active[self._name(node)] and value.name in taker.inputs
+        for_maker = maker is not None and self._active[self._name(value)] and maker.is_output_quantized
         if len(chain) == 1:
             return argument if for_taker or for_maker else value
         inner = chain[-1] if for_maker else value

@@ -1,4 +1,4 @@
-"""Recurrent layers that torch quantizes at run time, step by step, with ordinary operators.
+"""Recurrent layers that torch quantizes at run time, as loops over their steps, with ordinary operators.
 
 As torch computes them: the inputs of all steps are quantized and multiplied at once, the state in each step.
 """
@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from executorch_py.errors import NotSupportedError
+from executorch_py.graphs.recurrent import a_recurrent_layer, scan
 
 from .torch_weights import PackedCell, PackedWeight
 
@@ -51,14 +52,21 @@ def _gru_step(x: torch.Tensor, h: torch.Tensor, state: Any) -> tuple[torch.Tenso
 _Step = Callable[[torch.Tensor, torch.Tensor, Any], tuple[torch.Tensor, Any]]
 
 
-def _steps(cell: PackedCell, step: _Step, rows: torch.Tensor, state: Any, reverse: bool) -> tuple[torch.Tensor, Any]:
+def _direction(
+    cell: PackedCell, step: _Step, rows: torch.Tensor, state: tuple[torch.Tensor, ...], reverse: bool
+) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
     """One layer in one direction; ``rows`` [steps, batch, in]."""
-    inputs = linear_dynamically(rows, cell.input, cell.reduce_range).unbind(0)
-    results: list[torch.Tensor] = []
-    for x in reversed(inputs) if reverse else inputs:
-        hidden, state = step(x, linear_dynamically(state[0], cell.state, cell.reduce_range), state)
-        results.append(hidden)
-    return torch.stack(results[::-1] if reverse else results), state
+    inputs = linear_dynamically(rows, cell.input, cell.reduce_range)
+    weight, count = cell.state, len(state)
+
+    def body(*operands: torch.Tensor) -> list[torch.Tensor]:
+        before, x, held = operands[:count], operands[count], operands[count + 1 :]
+        hidden, after = step(x, linear_dynamically(before[0], weight.holding(held), cell.reduce_range), before)
+        return [*after, hidden.clone()]
+
+    with a_recurrent_layer():
+        *last, results = scan(body, [*state], [inputs.flip(0) if reverse else inputs], weight.held())
+    return results.flip(0) if reverse else results, tuple(last)
 
 
 def _layers(step: _Step, g: SimpleNamespace, states: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
@@ -71,7 +79,7 @@ def _layers(step: _Step, g: SimpleNamespace, states: list[torch.Tensor]) -> tupl
         for direction in range(directions):
             index = layer * directions + direction
             state = tuple(one[index] for one in states)
-            result, state = _steps(g.params[index], step, rows, state, direction == 1)
+            result, state = _direction(g.params[index], step, rows, state, direction == 1)
             results.append(result)
             last.append(state)
         rows = torch.cat(results, -1)

@@ -4,6 +4,7 @@
 >>> torch.nn.functional.linear(x, weight.values(), weight.bias)  # doctest: +SKIP
 """
 
+import copy
 from typing import Any
 
 import torch
@@ -83,6 +84,18 @@ class PackedWeight(nn.Module):
             f"weights in a {packed._type().name()}, which from_torch_quantized cannot read; quantize the float model with "
             "executorch_py.quantizer"
         )
+
+    def held(self) -> tuple[torch.Tensor, ...]:
+        """The tensors that ``values`` and ``bias`` are made of, such as a loop takes as operands."""
+        names = ("integers",) if self.axis is None else ("integers", "scales", "zero_points")
+        return tuple(getattr(self, name) for name in (*names, *(() if self.bias is None else ("bias",))))
+
+    def holding(self, held: tuple[torch.Tensor, ...]) -> "PackedWeight":
+        """The same weight with other tensors in the places of ``held``, such as the operands of a loop's body."""
+        other = copy.copy(self)
+        names = [name for name, value in self._buffers.items() if any(value is one for one in self.held())]
+        vars(other)["_buffers"] = {**self._buffers, **dict(zip(names, held, strict=True))}
+        return other
 
     def values(self) -> torch.Tensor:
         """The weight in float32, behind its dequantize."""

@@ -8,13 +8,10 @@ from executorch_py.quantizer import (
     ExampleQuantizer,
     SharedQuantizationSpec,
     XNNPACKQuantizer,
-    calibrate,
-    convert,
     quantization_config,
     quantize,
 )
 from executorch_py.quantizer.calibration.checks import QuantizationWarning
-from executorch_py.quantizer.flow.flow import prepare_in_steps
 from executorch_py.quantizer.rules.loops import bodies_of
 from executorch_py.quantizer.spec.config import PRESETS
 from executorch_py.quantizer.spec.pt2e import ANNOTATION
@@ -56,13 +53,6 @@ def annotated(module, inputs, quantizer) -> list[str]:
             )
             lines.append(f"{node.name}({inputs_text}) -> {spec_text(annotation.output_qspec)}")
     return lines
-
-
-def in_steps(module, x, quantizer, data):
-    """A program in which the steps of recurrent layers stand one behind the other."""
-    prepared = prepare_in_steps(module, x, quantizer)
-    calibrate(prepared, data)
-    return convert(prepared)
 
 
 def preset(name: str) -> XNNPACKQuantizer:
@@ -364,40 +354,38 @@ def test_recurrent_layers_are_taken_apart(kind, name):
     ],
 )
 def test_steps_of_a_recurrent_layer_have_one_scale(module, x, products):
-    """Where they stand one behind the other, and where they are the body of a loop."""
+    """Their body is measured on all of them."""
     data = [(torch.randn(5, 1, 4) * 2,) for _ in range(2)]
     loops = quantize(module.eval(), (x,), "static_int8", data).graph_module
-    bodies = [body for _, body in bodies_of(loops)]
-    is_linear = [node.target is torch.ops.aten.linear.default for body in bodies for node in body.graph.nodes]
-    assert sum(is_linear) == products
-    graph = in_steps(module.eval(), (x,), "static_int8", data).graph
-    scales: dict[str, list] = {}  # of the input and result of each product, by its weight
-    for node in graph.nodes:
-        if (
-            node.target is torch.ops.aten.linear.default and "dequantize" in node.args[0].name
-        ):  # not of the zeros at first
-            result = next(iter(node.users))
-            assert "quantize" in str(result.target), result
-            weight = node.args[1].args[0].name
-            scales.setdefault(weight, []).append((node.args[0].args[1:3], result.args[1:3]))
-    steps = [pairs for pairs in scales.values() if len(pairs) > 1]
-    assert len(steps) == products
-    assert all(len(pairs) >= 4 and len(set(map(str, pairs))) == 1 for pairs in steps), steps
+    found = [node for _, body in bodies_of(loops) for node in body.graph.nodes]
+    linear = [node for node in found if node.target is torch.ops.aten.linear.default]
+    assert len(linear) == products
+    for node in linear:
+        result = next(iter(node.users))
+        assert all("quantize_per_tensor" in str(one.target) for one in (node.args[0], result)), node
+        assert all(isinstance(one.args[1], float) for one in (node.args[0], result))
 
 
-def test_steps_of_two_quantizers_keep_what_each_says():
+def test_bodies_of_two_quantizers_keep_what_each_says():
     torch.manual_seed(0)
-    some = (
-        XNNPACKQuantizer().set_filter_function(lambda node: node.name.endswith(("_1", "_3"))).set_global("dynamic_int8")
-    )
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.LSTM(4, 6), nn.GRU(6, 6)
+
+        def forward(self, x):
+            return self.second(self.first(x)[0])[0]
+
+    some = XNNPACKQuantizer().set_module_name("second", PRESETS["dynamic_int8"]())
     both = ComposableQuantizer([some, XNNPACKQuantizer().set_global("static_int8")])
     x = torch.randn(6, 1, 4)
-    graph = in_steps(nn.LSTM(4, 6).eval(), (x,), both, [(x,)]).graph
-    products = [node for node in graph.nodes if node.target is torch.ops.aten.linear.default]
-    products = [node for node in products if "dequantize" in node.args[0].name]  # not of the zeros at first
-    at_run_time = [node.name for node in products if not isinstance(node.args[0].args[1], float)]
-    assert at_run_time == [node.name for node in products if node.name.endswith(("_1", "_3"))]
-    assert 0 < len(at_run_time) < len(products)
+    loops = quantize(Two().eval(), (x,), both, [(x,)]).graph_module
+    kinds = []
+    for _, body in bodies_of(loops):
+        product = next(node for node in body.graph.nodes if node.target is torch.ops.aten.linear.default)
+        kinds.append(isinstance(product.args[0].args[1], float))
+    assert kinds == [True, False]
 
 
 def test_attention_only_when_named():

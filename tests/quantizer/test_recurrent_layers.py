@@ -340,6 +340,17 @@ def test_macs_of_the_steps_are_counted(preset: str) -> None:
     assert {row.numbers for row in count.layers} == {"integer" if preset == "static_int8" else "weight-only"}
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_macs_of_layers_and_their_cells_are_counted(kind: type[nn.RNNBase]) -> None:
+    torch.manual_seed(0)
+    gates = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}[kind]
+    cell = {nn.LSTM: nn.LSTMCell, nn.GRU: nn.GRUCell, nn.RNN: nn.RNNCell}[kind](16, 33)
+    layer = torch.export.export(Layers(kind(16, 33)).eval(), x := rows(STEPS, 2, 16))
+    single = torch.export.export(cell.eval(), y := rows(2, 16))
+    assert et.count_macs(layer, x).total == STEPS * 2 * gates * 33 * (16 + 33)
+    assert et.count_macs(single, y).total == 2 * gates * 33 * (16 + 33)
+
+
 def test_cells_stay_in_the_delegate() -> None:
     """Whose steps no pass makes one of."""
 

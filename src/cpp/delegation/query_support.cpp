@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "delegation/leave_conversions.h"
-#include "delegation/leave_recurrent_steps.h"
 #include "delegation/leave_written_out.h"
 #include "delegation/outline_delegates.h"
 #include "delegation/weigh_parts.h"
@@ -44,7 +43,6 @@ class Query {
     leave_conversions(graph, refuse);
     if (leaving.functions) {
       leave_written_out(graph, program_, compiler_, processors_of(leaving), refuse);
-      leave_recurrent_steps(graph, refuse);
     }
   }
 

@@ -34,7 +34,7 @@ class LayerMacs:
     """One operator.
 
     Attributes:
-        name: Name of the fx node.
+        name: Name of the fx node; behind that of the body, in a loop: "scan_combine_graph_0.linear".
         op: "conv2d".
         source: "model.py:12".
         module_path: Path of its module.
@@ -116,8 +116,11 @@ def macs_of(node: fx.Node) -> int:
 
 
 class _Counter(Interpreter):
-    def __init__(self, module: fx.GraphModule, constants: Collection[fx.Node] = (), turns: int = 1) -> None:
+    def __init__(
+        self, module: fx.GraphModule, constants: Collection[fx.Node] = (), turns: int = 1, prefix: str = ""
+    ) -> None:
         super().__init__(module)
+        self._prefix = prefix
         self.rows: list[LayerMacs] = []
         self._constants = {*constant_nodes(module), *constants}
         self._turns = turns
@@ -133,7 +136,8 @@ class _Counter(Interpreter):
             inputs = [node for node in body.graph.nodes if node.op == "placeholder"][len(initial) + len(scanned) :]
             sources: Any = n.args[3]
             known = [one for one, source in zip(inputs, sources, strict=True) if source in self._constants]
-            inner = _Counter(body, known, self._turns * turns)
+            reference: Any = n.args[0]
+            inner = _Counter(body, known, self._turns * turns, f"{self._prefix}{reference.target}.")
             inner.run(*initial, *(one[0] for one in scanned), *captured)
             self.rows += inner.rows
         return super().run_node(n)
@@ -149,13 +153,14 @@ class _Counter(Interpreter):
         macs = rule(args, kwargs, result) * self._turns
         source = source_of(n)
         where = f"{source.file}:{source.line}" if source.file else ""
-        self.rows.append(LayerMacs(n.name, op_name(n), where, source.module_path, macs, self._numbers(n)))
+        name = self._prefix + n.name
+        self.rows.append(LayerMacs(name, op_name(n), where, source.module_path, macs, self._numbers(n)))
         return result
 
     def _numbers(self, node: fx.Node) -> str:
         """Of the two factors: an ``addmm`` or ``baddbmm`` has its bias in front of them."""
         name = op_name(node)
-        if name in ("lstm", "gru"):
+        if _RULES[name] is _recurrent:
             factors = [node.args[0], node.args[2]] if isinstance(node.args[2], (list, tuple)) else [node.args[0]]
         elif name in _BIAS_FIRST:
             factors = list(node.args[1:3])
@@ -224,6 +229,11 @@ def _recurrent(args: Any, kwargs: Any, result: Any) -> int:
     return steps * sum(weight.numel() for weight in weights if weight.dim() == 2)
 
 
+def _cell(args: Any, kwargs: Any, result: Any) -> int:
+    x, _, *weights = args[:4]
+    return (x.numel() // x.shape[-1]) * sum(weight.numel() for weight in weights)
+
+
 _RULES: dict[str, _Rule] = {
     "conv1d": _direct,
     "conv2d": _direct,
@@ -241,6 +251,6 @@ _RULES: dict[str, _Rule] = {
     "addmm": _biased,
     "baddbmm": _biased,
     "scaled_dot_product_attention": _attention,
-    "lstm": _recurrent,
-    "gru": _recurrent,
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
+    **dict.fromkeys(("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"), _cell),
 }

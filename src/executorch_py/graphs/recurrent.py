@@ -4,7 +4,9 @@ A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), an
 backend that takes the steps themselves has them unrolled.
 """
 
+import contextlib
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,6 +19,13 @@ aten = torch.ops.aten
 scan = torch.ops.higher_order.scan
 
 _MARK = "executorch_py.recurrent"
+
+
+@contextlib.contextmanager
+def a_recurrent_layer() -> Iterator[None]:
+    """While active, loops that are traced are recurrent layers."""
+    with fx.traceback.preserve_node_meta(), fx.traceback.annotate({_MARK: True}):
+        yield
 
 
 def mark_recurrent(node: fx.Node) -> None:

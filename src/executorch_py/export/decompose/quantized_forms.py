@@ -12,20 +12,23 @@ Models come with the first two from ``torchao.quantization.quantize_``, with the
     >>> program = canonical_quantization(functionalize(exported))  # doctest: +SKIP
 """
 
+import copy
 import operator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
 from executorch_py.export.dialect.custom_operators import operator_name
 from executorch_py.export.dialect.operators import VIEW_TO_COPY
 from executorch_py.graphs.dtypes import dtype_code
-from executorch_py.graphs.rewriting import GraphWriter
+from executorch_py.graphs.rewriting import GraphWriter, RegionWriter, nodes_with_bodies
 from executorch_py.graphs.sources import source_of
 from executorch_py.operators import known_operators
 
@@ -73,7 +76,7 @@ def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
     integers = any(isinstance(tensor, torch.Tensor) and tensor.dtype == torch.int8 for tensor in held)
     if names & {_CHOOSE, _QUANTIZE, _DEQUANTIZE, _INNER} or (integers and names & {"aten::mm", "aten::_int_mm"}):
         program = _Affine(program).run()
-    if _CONVERT in names:
+    if any(_name(node) == _CONVERT for node in nodes_with_bodies(program.graph_module)):
         program = _Half(program).run()
     return program
 
@@ -139,17 +142,27 @@ class _Rewriter:
 
     def run(self) -> ExportedProgram:
         root = torch.nn.Module()
+        outputs = self.walk(self.program.graph_module, root)
+        return self.writer.finish(outputs, self.program.graph_signature.output_specs, root)
+
+    def walk(self, module: fx.GraphModule, root: torch.nn.Module) -> list[Any]:
+        """Writes a graph, whose bodies of control flow ``root`` gets; what it returns."""
         outputs: list[Any] = []
-        for node in self.program.graph.nodes:
+        for node in module.graph.nodes:
             if node in self._subclasses or (node in self.constants and node.op == "call_function"):
                 continue
             if node.op == "get_attr":
-                setattr(root, str(node.target), getattr(self.program.graph_module, str(node.target)))
+                held = getattr(module, str(node.target))
+                setattr(root, str(node.target), self.body(held, node) if isinstance(held, fx.GraphModule) else held)
             if node.op == "output":
                 outputs = [self.read(a) if isinstance(a, fx.Node) else a for a in node.args[0]]
             elif node.op != "call_function" or not self.rewrite(node):
                 self.value[node] = self.writer.copy_node(node, self.read)
-        return self.writer.finish(outputs, self.program.graph_signature.output_specs, root)
+        return outputs
+
+    def body(self, module: fx.GraphModule, reference: fx.Node) -> fx.GraphModule:
+        """What stands for a body of control flow, which ``reference`` names."""
+        return module
 
     def read(self, node: fx.Node) -> Any:
         """What stands for an old node."""
@@ -446,10 +459,40 @@ class _Half(_Rewriter):
         self._half: dict[fx.Node, fx.Node] = {}  # old node -> its value in float16, in the new graph
         self._wanted = _read_in_half_only(program.graph)
         self._constants: dict[fx.Node, fx.Node] = {}
+        self._narrow: set[fx.Node] = set()  # inputs of bodies that are float16 from here on
+
+    def body(self, module: fx.GraphModule, reference: fx.Node) -> fx.GraphModule:
+        root = torch.nn.Module()
+        inner = copy.copy(self)
+        inner.value, inner.constants, inner._half, inner._constants = {}, {}, {}, {}
+        inner._wanted = _read_in_half_only(module.graph)
+        inner.writer = writer = RegionWriter(self.program, module, root)
+        self._narrow.update(narrow for _, narrow in self._read_in_half(module, reference))
+        outputs = inner.walk(module, root)
+        return writer.finish_region(outputs)
+
+    def _read_in_half(self, module: fx.GraphModule, reference: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+        """Constants that a loop takes and its body reads in float16 only, with the inputs that they are there."""
+        loop = next(iter(reference.users))
+        if loop.target is not torch.ops.higher_order.scan:
+            return
+        captured: Any = loop.args[3]
+        operands: list[Any] = pytree.tree_leaves(loop.args[1:])
+        inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+        for operand, placeholder in zip(captured, inputs[len(inputs) - len(captured) :], strict=True):
+            halves = [_name(user) == _CONVERT and user.args[1] == torch.float16 for user in placeholder.users]
+            if operand in self.constants and operands.count(operand) == 1 and halves and all(halves):
+                yield operand, placeholder
 
     def rewrite(self, node: fx.Node) -> bool:
         if _name(node) == _CONVERT:
             self._convert(node)
+            return True
+        if node.target is torch.ops.higher_order.scan:
+            reference: Any = node.args[0]
+            module = getattr(node.graph.owning_module, reference.target)
+            halves = {operand: self._in_half(node, operand) for operand, _ in self._read_in_half(module, reference)}
+            self.value[node] = self.writer.copy_node(node, lambda old: halves[old] if old in halves else self.read(old))
             return True
         inputs = [n for n in node.all_input_nodes if _is_float(n)]
         if node not in self._wanted or not inputs or not all(n in self._half for n in inputs):
@@ -481,6 +524,11 @@ class _Half(_Rewriter):
 
     def _in_half(self, node: fx.Node, source: fx.Node) -> fx.Node:
         if source in self._half:
+            return self._half[source]
+        if source in self._narrow:
+            self._half[source] = self.read(source)
+            with source.meta["val"].fake_mode:
+                self._half[source].meta["val"] = source.meta["val"].to(torch.float16)
             return self._half[source]
         if source in self.constants:
             if source not in self._constants:
