@@ -3,8 +3,8 @@
 /// For: graph.cpp, which makes and checks them once, and for one file of functions a family of operators.
 /// Not for: the payload's bytes; graph.cpp alone reads those, save for attributes, which operators read themselves.
 ///
-/// An operator is a row of the table: `check` runs once when the payload is loaded and refuses what `run` could not do;
-/// `run` computes and checks nothing but what depends on elements (indices of GATHER).
+/// An operator is a row of the table. Its `check` runs once, when the payload is loaded, and refuses what `run` could
+/// not do. Its `run` computes, and checks only what depends on elements: indices of GATHER.
 #pragma once
 
 #include "backends/tosa/schema/tosa_generated.h"
