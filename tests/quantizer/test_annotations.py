@@ -334,14 +334,17 @@ def test_dynamic_and_weight_only():
     ]
 
 
-@pytest.mark.parametrize(("kind", "name"), [(nn.LSTM, "lstm"), (nn.GRU, "gru")])
-def test_recurrent_layers_are_taken_apart(kind, name):
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_are_loops(kind):
+    """The inputs of all steps are one product, and the state's product stands once, in the body."""
     module = Call(lambda m, x: m.cell(x)[0], cell=kind(4, 6, batch_first=True))
-    lines = annotated(module, (torch.randn(1, 3, 4),), preset("dynamic_int8"))
-    # All steps of the input at once, one product of the state a step; the first state is zero, which the compiler computes.
-    assert len(lines) == 3, lines
-    assert sum("cell_weight_ih_l0: w8 by 0" in line for line in lines) == 1
-    assert sum("cell_weight_hh_l0: w8 by 0" in line for line in lines) == 2
+    x = (torch.randn(1, 3, 4),)
+    lines = annotated(module, x, preset("dynamic_int8"))
+    assert len(lines) == 1 and "cell_weight_ih_l0: w8 by 0" in lines[0], lines
+    ((_, body),) = bodies_of(quantize(module.eval(), x, "dynamic_int8").graph_module)
+    targets = [node.target for node in body.graph.nodes]
+    assert targets.count(torch.ops.aten.linear.default) == 1
+    assert targets.count(torch.ops.quantized_decomposed.dequantize_per_channel.default) == 1
 
 
 @pytest.mark.parametrize(
