@@ -51,7 +51,7 @@ void limit_instructions() {
 }  // namespace
 
 Error start_library() {
-  static const bool started = [] {
+  static const bool started = [] {  // takes no memory, so that its answer stands
     limit_instructions();
     return xnn_initialize(nullptr) == xnn_status_success;
   }();

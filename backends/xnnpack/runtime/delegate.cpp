@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -310,21 +311,6 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
   UnpackedFilters filters(model_, named_data_);
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters, failed));
-  filters_ = &filters;
-  const xnn_status status = xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool,
-                                                  is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &instance.runtime);
-  filters_ = nullptr;
-  if (status == xnn_status_success && filters.was_missed()) {
-    instance.reset();
-    ET_LOG_ERROR("xnnpack delegate: the library packed a sparse filter without looking for it first");
-    return Error::Internal;
-  }
-  if (status != xnn_status_success) {
-    instance.runtime = nullptr;
-    ET_LOG_ERROR("xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));
-    return status == xnn_status_out_of_memory ? Error::MemoryAllocationFailed : Error::NotSupported;
-  }
-  instance.pool = pool;
   for (const uint32_t id : model_.inputs) {
     instance.set.push_back({id, nullptr});
   }
@@ -332,7 +318,25 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
     instance.set.push_back({id, nullptr});
   }
   taps_.add_to(instance.set);
-  return is_profiled_ ? instance.operators.find(instance.runtime, model_) : Error::Ok;
+  filters_ = &filters;
+  xnn_runtime_t made = nullptr;
+  const xnn_status status =
+      xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &made);
+  filters_ = nullptr;
+  ET_CHECK_OR_RETURN(status != xnn_status_out_of_memory, MemoryAllocationFailed,
+                     "xnnpack delegate: no memory for a runtime of %zu values and %zu nodes", model_.values.size(),
+                     model_.nodes.size());
+  ET_CHECK_OR_RETURN(status == xnn_status_success, NotSupported,
+                     "xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));
+  std::unique_ptr<xnn_runtime, decltype(&xnn_delete_runtime)> owner(made, &xnn_delete_runtime);
+  ET_CHECK_OR_RETURN(!filters.was_missed(), Internal,
+                     "xnnpack delegate: the library packed a sparse filter without looking for it first");
+  if (is_profiled_) {
+    ET_RETURN_IF_ERROR(instance.operators.find(made, model_));
+  }
+  instance.runtime = owner.release();
+  instance.pool = pool;
+  return Error::Ok;
 }
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -432,7 +436,7 @@ Error Delegate::make_room(KernelContext& context, Span<EValue* const> args, int3
 }
 
 Error Delegate::prepare(Instance& instance, Span<EValue* const> args) {
-  const std::vector<Shape>& sizes = computed_shapes();
+  const List<Shape>& sizes = computed_shapes();
   ET_TRY(bool moved, taps_.place({sizes.data(), sizes.size()}, instance.set));
   for (size_t i = 0; i < args.size(); ++i) {
     void* const spare = is_empty_ ? spare_[i] : nullptr;
@@ -479,7 +483,11 @@ Error Delegate::execute(runtime::BackendExecutionContext& context, Span<EValue* 
   if (instance.runtime == nullptr || instance.pool != pool.get()) {
     ET_RETURN_IF_ERROR(make_runtime(instance, pool.get(), &context.failed_step));
   }
-  ET_RETURN_IF_ERROR(prepare(instance, args));
+  const Error error = prepare(instance, args);
+  if (error != Error::Ok) {
+    instance.reset();  // what the library has half done it does not undo: the next call makes it anew
+    return error;
+  }
   const uint64_t start_ns = is_profiled_ && context.tracer != nullptr ? runtime::platform_now_ns() : 0;
   ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
   if (start_ns == 0) {

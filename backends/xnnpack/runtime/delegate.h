@@ -42,9 +42,9 @@ class Delegate {
 
     xnn_runtime_t runtime = nullptr;
     pthreadpool* pool = nullptr;
-    uint64_t shaped_for = 0;              ///< Delegate::shapes_version_
-    std::vector<xnn_external_value> set;  ///< [inputs, outputs, tapped values]
-    ProfiledOperators operators;          ///< where there is a tracer
+    uint64_t shaped_for = 0;       ///< Delegate::shapes_version_
+    List<xnn_external_value> set;  ///< [inputs, outputs, tapped values]
+    ProfiledOperators operators;   ///< where there is a tracer
   };
   /// What packed weights are named by: see PackedWeightsScope.
   struct Identity {
@@ -75,20 +75,20 @@ class Delegate {
   Error make_room(KernelContext& context, Span<EValue* const> args, int32_t* failed);
   Error prepare(Instance& instance, Span<EValue* const> args);
   /// Sizes that the library computes with in this call.
-  const std::vector<Shape>& computed_shapes() const { return is_empty_ ? room_ : shapes_; }
+  const List<Shape>& computed_shapes() const { return is_empty_ ? room_ : shapes_; }
 
   Model model_;
   SharedCache* shared_ = nullptr;  // nullptr: weights belong to the operators, as when one has no name
   const runtime::NamedDataMap* named_data_ = nullptr;  // during init only
   UnpackedFilters* filters_ = nullptr;                 // while a runtime is made
-  std::vector<Shape> bounds_;                          // [values], upper bounds
-  std::vector<Identity> identities_;                   // sorted by filter
-  std::vector<SharedCache*> homes_;                    // of all of them that are not shared_, sorted
-  std::vector<Shape> shapes_;                          // [values], of the last call
+  List<Shape> bounds_;                                 // [values], upper bounds
+  List<Identity> identities_;                          // sorted by filter
+  List<SharedCache*> homes_;                           // of all of them that are not shared_, sorted
+  List<Shape> shapes_;                                 // [values], of the last call
   uint64_t shapes_version_ = 0;
-  bool is_empty_ = false;     // a value of the last call has no elements
-  std::vector<Shape> room_;   // [values], of the last such call: sizes that the library can compute
-  std::vector<void*> spare_;  // [inputs, outputs], memory for those without elements, of such a call
+  bool is_empty_ = false;  // a value of the last call has no elements
+  List<Shape> room_;       // [values], of the last such call: sizes that the library can compute
+  List<void*> spare_;      // [inputs, outputs], memory for those without elements, of such a call
   bool wakes_threads_ = false;
   bool is_profiled_ = false;
   TappedValues taps_;  // none unless a tracer wants values

@@ -40,14 +40,14 @@ Error merge_bounds(const Model& model, Node& made, const Node& clamp) {
 }  // namespace
 
 Error fuse_nodes(Model& model) {
-  std::vector<uint32_t> readers(model.values.size(), 0);
+  List<uint32_t> readers(model.values.size(), 0);
   for (const Node& node : model.nodes) {
     for (uint32_t i = 0; i < node.num_inputs; ++i) {
       ++readers[node.inputs[i]];
     }
   }
-  std::vector<size_t> maker(model.values.size(), kNoNode);  // positions in `kept`
-  std::vector<Node> kept;
+  List<size_t> maker(model.values.size(), kNoNode);  // positions in `kept`
+  List<Node> kept;
   for (const Node& node : model.nodes) {
     const uint32_t input = node.inputs[0], output = node.outputs[0];
     const size_t before = maker[input];

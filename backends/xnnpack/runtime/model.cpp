@@ -338,7 +338,7 @@ class ModelReader {
   }
 
   /// The call's arguments come in the order of external ids, whatever the order in which the list has them.
-  Error read_border(const flatbuffers::Vector<uint32_t>* ids, bool Value::* mark, std::vector<uint32_t>& out) {
+  Error read_border(const flatbuffers::Vector<uint32_t>* ids, bool Value::* mark, List<uint32_t>& out) {
     for (uint32_t i = 0; i < length(ids); ++i) {
       uint32_t position = 0;
       ET_RETURN_IF_ERROR(position_of(ids->Get(i), &position));
@@ -494,13 +494,13 @@ class ModelReader {
   Span<const uint8_t> constants_;
   const NamedDataMap* named_data_;
   Model& model_;
-  std::vector<Constant> constants_of_graph_;
+  List<Constant> constants_of_graph_;
   std::map<uint32_t, const uint8_t*> unpacked_;  // position in Model::sparse -> numbers that are kept
   bool scales_are_shared_ = true;                // those of the value that is being read
-  std::vector<uint32_t> position_of_id_;         // kNoId = no such id
-  std::vector<uint32_t> argument_of_;            // [values]: external ids
-  std::vector<bool> is_defined_;                 // [values]
-  std::vector<bool> is_read_;                    // [values]
+  List<uint32_t> position_of_id_;                // kNoId = no such id
+  List<uint32_t> argument_of_;                   // [values]: external ids
+  List<bool> is_defined_;                        // [values]
+  List<bool> is_read_;                           // [values]
 };
 
 }  // namespace

@@ -13,13 +13,15 @@
 
 #include <limits>
 
-#include <vector>
+#include "runtime/host/out_of_memory.h"
 
 #include "backends/xnnpack/runtime/payload.h"
 #include "numerics/sparse_bytes.h"
 #include "runtime/backend.h"
 
 namespace et::backends::xnnpack {
+
+using runtime::List;
 
 /// Sizes of a value, outermost first.
 struct Shape {
@@ -130,12 +132,12 @@ struct SparseConstant {
 
 /// Vectors here are no longer than the payload, which is in memory.
 struct Model {
-  std::vector<Value> values;
-  std::vector<Node> nodes;
-  std::vector<uint32_t> inputs;  ///< positions in values, in the order of the delegate's arguments
-  std::vector<uint32_t> outputs;
-  std::vector<runtime::FreeableBuffer> buffers;  ///< named data that constants point into
-  std::vector<SparseConstant> sparse;            ///< each entry once, however many constants name it
+  List<Value> values;
+  List<Node> nodes;
+  List<uint32_t> inputs;  ///< positions in values, in the order of the delegate's arguments
+  List<uint32_t> outputs;
+  List<runtime::FreeableBuffer> buffers;  ///< named data that constants point into
+  List<SparseConstant> sparse;            ///< each entry once, however many constants name it
 };
 
 /// Reads and verifies a graph. `named_data` may be nullptr when no constant is in it.

@@ -47,7 +47,7 @@ bool says_little(NodeForm form) {
          form == NodeForm::kConcatenate;
 }
 
-Error ask(xnn_runtime_t runtime, xnn_profile_info what, std::vector<char>& out) {
+Error ask(xnn_runtime_t runtime, xnn_profile_info what, List<char>& out) {
   size_t nbytes = 0;
   xnn_status status = xnn_get_runtime_profiling_info(runtime, what, out.size(), out.data(), &nbytes);
   if (status == xnn_status_out_of_memory) {
@@ -64,7 +64,7 @@ Error ask(xnn_runtime_t runtime, xnn_profile_info what, std::vector<char>& out) 
 // The library leaves out nodes (pads and copies that it fuses, results that nobody reads), and keeps the order of the
 // others. An operator that no node may stand for has no handle.
 Error ProfiledOperators::find(xnn_runtime_t runtime, const Model& model) {
-  std::vector<char> answer;
+  List<char> answer;
   ET_RETURN_IF_ERROR(ask(runtime, xnn_profile_info_num_operators, answer));
   size_t count;
   std::memcpy(&count, answer.data(), sizeof(count));

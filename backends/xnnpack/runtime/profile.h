@@ -4,7 +4,7 @@
 #pragma once
 
 #include <string>
-#include <vector>
+#include "runtime/host/out_of_memory.h"
 
 #include "backends/xnnpack/runtime/model.h"
 #include "runtime/event_tracer.h"
@@ -26,8 +26,8 @@ class ProfiledOperators {
     int32_t debug_handle = -1;  // of its node; -1: not known
   };
 
-  std::vector<Operator> operators_;
-  std::vector<uint64_t> durations_us_;  // [operators], of the last call
+  List<Operator> operators_;
+  List<uint64_t> durations_us_;  // [operators], of the last call
 };
 
 }  // namespace et::backends::xnnpack

@@ -1,7 +1,9 @@
 /// Registers the runtime half of the delegate.
+#include <memory>
 #include <new>
 
 #include "backends/xnnpack/runtime/delegate.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/memory_allocator.h"
 
 namespace et::backends::xnnpack {
@@ -12,23 +14,27 @@ class XnnpackBackend final : public runtime::BackendInterface {
   bool is_available() const override { return start_library() == Error::Ok; }
 
   Result<runtime::DelegateHandle*> init(runtime::BackendInitContext& context, runtime::FreeableBuffer* processed,
-                                        Span<const runtime::CompileSpec>) const override {
+                                        Span<const runtime::CompileSpec>) const override try {
     ET_TRY(Delegate* const memory, context.allocator->allocate_list<Delegate>(1));
-    auto* const delegate = new (memory) Delegate();
-    const Error error = delegate->init(context, *processed);
-    if (error != Error::Ok) {
-      delegate->~Delegate();
-      return error;
-    }
-    return static_cast<runtime::DelegateHandle*>(delegate);
+    std::unique_ptr<Delegate, Destroy> delegate(new (memory) Delegate());
+    ET_RETURN_IF_ERROR(delegate->init(context, *processed));
+    return static_cast<runtime::DelegateHandle*>(delegate.release());
   }
+  ET_NO_MEMORY("the tables of a delegate with %zu bytes of payload", processed->size())
 
   Error execute(runtime::BackendExecutionContext& context, runtime::DelegateHandle* handle,
-                Span<EValue* const> args) const override {
+                Span<EValue* const> args) const override try {
     return static_cast<Delegate*>(handle)->execute(context, args);
   }
+  ET_NO_MEMORY("the tables of a call with %zu arguments", args.size())
 
-  void destroy(runtime::DelegateHandle* handle) const override { static_cast<Delegate*>(handle)->~Delegate(); }
+  void destroy(runtime::DelegateHandle* handle) const override { Destroy()(static_cast<Delegate*>(handle)); }
+
+ private:
+  /// The memory is the method's.
+  struct Destroy {
+    void operator()(Delegate* delegate) const { delegate->~Delegate(); }
+  };
 };
 
 }  // namespace

@@ -182,7 +182,8 @@ Error error_of(xnn_status status) {
 Error Subgraph::build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters, int32_t* failed) {
   const auto count = static_cast<uint32_t>(model.values.size());
   xnn_status status = xnn_create_subgraph(count, 0, &handle_);
-  ET_CHECK_OR_RETURN(status == xnn_status_success, MemoryAllocationFailed, "xnnpack delegate: no memory for a graph");
+  ET_CHECK_OR_RETURN(status == xnn_status_success, MemoryAllocationFailed,
+                     "xnnpack delegate: no memory for a graph of %u values", count);
   for (uint32_t i = 0; i < count; ++i) {
     status = define_value(handle_, model.values[i], filters.data_of(model.values[i]), shapes[i], i);
     if (status != xnn_status_success) {

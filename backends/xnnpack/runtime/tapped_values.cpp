@@ -38,13 +38,13 @@ void TappedValues::mark(Model& model) {
   }
 }
 
-void TappedValues::add_to(std::vector<xnn_external_value>& values) const {
+void TappedValues::add_to(List<xnn_external_value>& values) const {
   for (const Tap& tap : taps_) {
     values.push_back({tap.value, nullptr});
   }
 }
 
-Result<bool> TappedValues::place(Span<const Shape> shapes, std::vector<xnn_external_value>& values) {
+Result<bool> TappedValues::place(Span<const Shape> shapes, List<xnn_external_value>& values) {
   bool moved = false;
   xnn_external_value* next = values.data() + values.size() - taps_.size();
   for (Tap& tap : taps_) {

@@ -8,7 +8,7 @@
 ///     taps.report(shapes, tracer);        // behind the call
 #pragma once
 
-#include <vector>
+#include "runtime/host/out_of_memory.h"
 
 #include "backends/xnnpack/runtime/model.h"
 #include "runtime/event_tracer.h"
@@ -20,10 +20,10 @@ class TappedValues {
   /// Marks every value that a node computes and a tensor can tell; not what is only moved.
   void mark(Model& model);
   /// Adds the marked values to what is set up, without memory.
-  void add_to(std::vector<xnn_external_value>& values) const;
+  void add_to(List<xnn_external_value>& values) const;
   /// Gives the last of `values`, which add_to added, memory for these `shapes` [values]. True when some of it moved.
   /// Errors: MemoryAllocationFailed.
-  Result<bool> place(Span<const Shape> shapes, std::vector<xnn_external_value>& values);
+  Result<bool> place(Span<const Shape> shapes, List<xnn_external_value>& values);
   /// Tells the tracer what was computed, in the order of the nodes; tensors have the sizes as they lie in memory.
   void report(Span<const Shape> shapes, runtime::EventTracer& tracer) const;
 
@@ -32,10 +32,10 @@ class TappedValues {
     uint32_t value;
     int32_t debug_handle;
     ScalarType dtype;
-    std::vector<uint8_t> memory;
+    List<uint8_t> memory;
   };
 
-  std::vector<Tap> taps_;
+  List<Tap> taps_;
 };
 
 }  // namespace et::backends::xnnpack

@@ -59,8 +59,8 @@ class UnpackedFilters {
 
   const Model& model_;
   const runtime::NamedDataMap* named_data_;
-  std::vector<Filter> filters_;  // as in Model::sparse
-  std::vector<std::pair<const void*, uint32_t>> by_address_;
+  List<Filter> filters_;  // as in Model::sparse
+  List<std::pair<const void*, uint32_t>> by_address_;
   runtime::HeapAllocator memory_{0};  // a block for each request
   uint8_t* block_ = nullptr;
   uint32_t in_block_ = kDense;  // the filter that was written last

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "extension/process.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/plugin.h"
 
 namespace et::extension {
@@ -83,7 +84,7 @@ class Library {
 
 }  // namespace
 
-Result<std::string> load_plugin(const std::string& path) {
+Result<std::string> load_plugin(const std::string& path) try {
   Process& shared = process();
   ET_RETURN_IF_ERROR(check_is_whole(path));
   Library library(path);
@@ -107,12 +108,17 @@ Result<std::string> load_plugin(const std::string& path) {
     if (loaded.count(plugin) != 0) {
       return Error::Ok;  // the same library again: dlopen only counted
     }
-    ET_RETURN_IF_ERROR(register_plugin(*plugin, shared));
     loaded.insert(plugin);
+    const Error error = register_plugin(*plugin, shared);
+    if (error != Error::Ok) {
+      loaded.erase(plugin);
+      return error;
+    }
     library.keep();
     return Error::Ok;
   }));
   return std::string(plugin->name);
 }
+ET_NO_MEMORY("plug-in %s", path.c_str())
 
 }  // namespace et::extension

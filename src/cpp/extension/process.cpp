@@ -2,6 +2,7 @@
 
 #include "builtin/builtin.h"
 #include "extension/kernel_util/registration.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
 
@@ -16,11 +17,18 @@ Error take_registrations(Process& shared) {
   if (first == nullptr) {
     return Error::Ok;
   }
-  std::vector<runtime::Kernel>& table = shared.registered.emplace_back();
-  for (const KernelRegistration* one = first; one != nullptr; one = one->next()) {
-    table.push_back(one->kernel());
+  try {
+    runtime::List<runtime::Kernel> table;
+    for (const KernelRegistration* one = first; one != nullptr; one = one->next()) {
+      table.push_back(one->kernel());
+    }
+    shared.registered.push_back(std::move(table));
+  } catch (const std::bad_alloc& fault) {
+    KernelRegistration::give_back(first);  // for the next time
+    return ET_ERROR_WITH_MESSAGE(MemoryAllocationFailed, "no memory for %s of the kernels of EXECUTORCH_LIBRARY",
+                                 runtime::RequestText(fault).text);
   }
-  return shared.kernels.add(table, first->library());
+  return shared.kernels.add(shared.registered.back(), first->library());
 }
 
 }  // namespace
@@ -61,7 +69,8 @@ void LoadGate::unlock() {
 Process& process() {
   static Process* const instance = [] {
     runtime::platform_install_default_log();
-    auto* const made = new Process;
+    alignas(Process) static unsigned char place[sizeof(Process)];  // not the heap, which may have none left
+    auto* const made = new (place) Process;
     made->error.store(builtin::register_all(made->kernels, made->backends));
     return made;
   }();
@@ -72,7 +81,7 @@ runtime::HostOptions process_options() {
   Process& shared = process();
   if (KernelRegistration::any_left() && t_load_depth == 0) {  // a library that dlopen brought may have kernels, too
     const Error error = shared.gate.exclusively([&] { return take_registrations(shared); });
-    if (error != Error::Ok) {
+    if (error != Error::Ok || shared.error.load() == Error::MemoryAllocationFailed) {
       shared.error.store(error);
     }
   }

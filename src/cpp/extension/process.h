@@ -16,7 +16,6 @@
 #include <list>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "runtime/backend.h"
 #include "runtime/host/module.h"
@@ -34,12 +33,15 @@ class LoadGate {
   template <typename Change>
   Error exclusively(Change&& change) {
     ET_RETURN_IF_ERROR(lock());
-    const Error error = change();
-    unlock();
-    return error;
+    const Unlock at_end{*this};
+    return change();
   }
 
  private:
+  struct Unlock {
+    LoadGate& gate;
+    ~Unlock() { gate.unlock(); }
+  };
   Error lock();
   void unlock();
 
@@ -65,8 +67,9 @@ struct Process {
   runtime::KernelRegistry kernels;
   runtime::BackendRegistry backends;
   LoadGate gate;
-  std::list<std::vector<runtime::Kernel>> registered;  // of EXECUTORCH_LIBRARY, a table each time some were taken
-  /// Of registering what this build holds and what EXECUTORCH_LIBRARY named. A process that cannot is of no use.
+  std::list<runtime::List<runtime::Kernel>> registered;  // of EXECUTORCH_LIBRARY, a table each time some were taken
+  /// Of registering what this build holds and what EXECUTORCH_LIBRARY named. A process that cannot is of no use, but
+  /// for MemoryAllocationFailed: process_options tries again.
   std::atomic<Error> error{Error::Ok};
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "extension/kernel_util/registration.h"
+#include "runtime/host/out_of_memory.h"
 
 namespace et::extension {
 namespace {
@@ -18,7 +19,7 @@ class Adapter final : public runtime::BackendInterface {
   bool is_available() const override { return backend_.is_available(); }
 
   Result<runtime::DelegateHandle*> init(runtime::BackendInitContext& context, runtime::FreeableBuffer* processed,
-                                        Span<const runtime::CompileSpec> specs) const override {
+                                        Span<const runtime::CompileSpec> specs) const override try {
     std::vector<std::string> keys;
     keys.reserve(specs.size());  // their characters stay where they are
     std::vector<CompileSpec> published;
@@ -31,12 +32,13 @@ class Adapter final : public runtime::BackendInterface {
     ET_TRY(delegate->handle, backend_.init(given, processed, {published.data(), published.size()}));
     return static_cast<runtime::DelegateHandle*>(delegate.release());
   }
+  ET_NO_MEMORY("a delegate with %zu compile specs", specs.size())
 
   Error execute(runtime::BackendExecutionContext& context, runtime::DelegateHandle* handle,
-                Span<runtime::EValue* const> args) const override {
+                Span<runtime::EValue* const> args) const override try {
     const auto& delegate = *static_cast<const Delegate*>(handle);
-    std::vector<EValue> values(args.size());
-    std::vector<EValue*> pointers(args.size());
+    runtime::List<EValue> values(args.size());
+    runtime::List<EValue*> pointers(args.size());
     for (size_t i = 0; i < args.size(); ++i) {
       values[i] = *args[i];
       pointers[i] = &values[i];
@@ -51,6 +53,7 @@ class Adapter final : public runtime::BackendInterface {
     }
     return error;
   }
+  ET_NO_MEMORY("the values of a call with %zu arguments", args.size())
 
   void destroy(runtime::DelegateHandle* handle) const override {
     const std::unique_ptr<Delegate> delegate(static_cast<Delegate*>(handle));
@@ -72,7 +75,7 @@ class Adapter final : public runtime::BackendInterface {
 
 }  // namespace
 
-Error register_backend(const Backend& backend) {
+Error register_backend(const Backend& backend) try {
   ET_CHECK_OR_RETURN(backend.name != nullptr && backend.backend != nullptr, InvalidArgument,
                      "a backend needs a name and an object");
   auto adapter = std::make_unique<Adapter>(backend);
@@ -80,5 +83,6 @@ Error register_backend(const Backend& backend) {
   static_cast<void>(adapter.release());  // methods may outlive main()
   return Error::Ok;
 }
+ET_NO_MEMORY("backend '%s'", backend.name)
 
 }  // namespace et::extension

@@ -22,6 +22,15 @@ const KernelRegistration* KernelRegistration::take_all() {
   return g_first.exchange(nullptr, std::memory_order_acquire);
 }
 
+void KernelRegistration::give_back(const KernelRegistration* first) {
+  for (const KernelRegistration *next = nullptr, *one = first; one != nullptr; one = next) {
+    next = one->next_;
+    one->next_ = g_first.load(std::memory_order_relaxed);
+    while (!g_first.compare_exchange_weak(one->next_, one, std::memory_order_release, std::memory_order_relaxed)) {
+    }
+  }
+}
+
 KernelRuntimeContext::KernelRuntimeContext(runtime::KernelContext& context) : context_(context), outer_(t_context) {
   t_context = &context;
 }

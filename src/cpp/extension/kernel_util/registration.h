@@ -38,11 +38,13 @@ class KernelRegistration {
   static bool any_left();
   /// The list, the last one first; it is empty afterwards. Threads: safe.
   static const KernelRegistration* take_all();
+  /// Puts a list of take_all back. Threads: safe.
+  static void give_back(const KernelRegistration* first);
 
  private:
   runtime::Kernel kernel_;
   const char* library_;
-  const KernelRegistration* next_ = nullptr;
+  mutable const KernelRegistration* next_ = nullptr;
 };
 
 /// The context of a published kernel: it keeps the first error, which the call then returns.

@@ -7,6 +7,7 @@
 #include "base/tensor_text.h"
 #include "extension/process.h"
 #include "extension/tensor/tensor_ptr.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
 
@@ -54,6 +55,14 @@ std::string input_text(const runtime::MethodMeta& meta, size_t i) {
   return TensorText(info->dtype, Span<const int64_t>(lower), Span<const int64_t>(upper)).text;
 }
 
+/// What a module runs, for messages.
+struct Label {
+  explicit Label(const char* path) {
+    std::snprintf(text, sizeof(text), path == nullptr ? "the program in memory" : "'%s'", path);
+  }
+  char text[300];
+};
+
 std::string value_text(const runtime::EValue& value) {
   return value.is_tensor() ? describe(value.to_tensor()) : runtime::to_string(value.tag());
 }
@@ -62,15 +71,15 @@ std::string value_text(const runtime::EValue& value) {
 
 struct Module::State {
   std::optional<std::string> path;
-  std::string label = "the program in memory";
   Options options;
   std::shared_ptr<const std::vector<uint8_t>> bytes;
-  std::unique_ptr<runtime::DataLoader> loader;
+  std::shared_ptr<runtime::DataLoader> loader;
   std::shared_ptr<runtime::EventTracer> tracer;
   std::shared_ptr<HostProgram> program;
   std::map<std::string, std::shared_ptr<Holder>> methods;
   std::atomic<bool> busy{false};
 
+  Label label() const { return Label(path ? path->c_str() : nullptr); }
   Error load();
   Result<std::shared_ptr<HostProgram>> read();
   Result<std::shared_ptr<Holder>> holder(const std::string& name, runtime::EventTracer* own_tracer = nullptr);
@@ -87,9 +96,17 @@ class Module::Call {
   explicit Call(const Module& module) : state_(module.state_.get()) {
     if (state_ == nullptr) {
       runtime::platform_install_default_log();
-      ET_LOG_ERROR("this Module has been moved from; use the one it was moved to");
+      error_ =
+          module.made_ != Error::Ok
+              ? ET_ERROR_WITH_MESSAGE(MemoryAllocationFailed,
+                                      "there was no memory for the %zu bytes of this Module and its tables when "
+                                      "it was made; make it anew",
+                                      sizeof(State))
+              : ET_ERROR_WITH_MESSAGE(InvalidState, "this Module has been moved from; use the one it was moved to");
     } else if (state_->busy.exchange(true, std::memory_order_acquire)) {
-      ET_LOG_ERROR("another call is running in this Module; make a Module for each thread, of one program()");
+      error_ = ET_ERROR_WITH_MESSAGE(InvalidState,
+                                     "another call is running in this Module; make a Module for each "
+                                     "thread, of one program()");
       state_ = nullptr;
     }
   }
@@ -101,11 +118,12 @@ class Module::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  Error error() const { return state_ == nullptr ? Error::InvalidState : Error::Ok; }
+  Error error() const { return error_; }
   State* operator->() const { return state_; }
 
  private:
   State* state_;
+  Error error_ = Error::Ok;
 };
 
 Result<std::shared_ptr<HostProgram>> Module::State::read() {
@@ -124,13 +142,14 @@ Result<std::shared_ptr<HostProgram>> Module::State::read() {
     return HostProgram::from_buffer(bytes, bytes->data(), bytes->size(), host);
   }
   ET_CHECK_OR_RETURN(loader != nullptr, InvalidArgument, "this Module was given a null program or data loader");
-  return HostProgram::from_loader(std::move(loader), host);
+  return HostProgram::from_loader(loader, host);
 }
 
 Error Module::State::load() {
   if (program == nullptr) {
     ET_TRY(program, read());
     bytes = nullptr;  // the program keeps them
+    loader = nullptr;
   }
   return Error::Ok;
 }
@@ -148,7 +167,7 @@ Result<std::shared_ptr<Holder>> Module::State::holder(const std::string& name, r
   const LoadScope scope(process().gate);
   Result<std::unique_ptr<HostMethod>> host = program->load_method(name, nullptr, method_options);
   if (!host.ok()) {
-    ET_LOG_CONTEXT("method '%s' of %s cannot be loaded: %s", name.c_str(), label.c_str(), to_string(host.error()));
+    ET_LOG_CONTEXT("method '%s' of %s cannot be loaded: %s", name.c_str(), label().text, to_string(host.error()));
     return host.error();
   }
   made->host = std::move(*host);
@@ -164,10 +183,10 @@ Error Module::State::give(Holder& holder, const runtime::EValue& value, size_t i
     const runtime::MethodMeta meta = holder.host->meta();
     const std::string name(meta.name());
     if (i < meta.num_inputs()) {
-      ET_LOG_CONTEXT("input %zu of method '%s' of %s is %s, %s was given", i, name.c_str(), label.c_str(),
+      ET_LOG_CONTEXT("input %zu of method '%s' of %s is %s, %s was given", i, name.c_str(), label().text,
                      input_text(meta, i).c_str(), value_text(value).c_str());
     } else {
-      ET_LOG_CONTEXT("method '%s' of %s", name.c_str(), label.c_str());
+      ET_LOG_CONTEXT("method '%s' of %s", name.c_str(), label().text);
     }
   }
   return error;
@@ -176,14 +195,14 @@ Error Module::State::give(Holder& holder, const runtime::EValue& value, size_t i
 Error Module::State::give_all(Holder& holder, const std::string& name, const Inputs& inputs) {
   const runtime::MethodMeta meta = holder.host->meta();
   ET_CHECK_OR_RETURN(inputs.size() <= meta.num_inputs(), InvalidArgument,
-                     "%zu inputs were given, method '%s' of %s takes %zu", inputs.size(), name.c_str(), label.c_str(),
+                     "%zu inputs were given, method '%s' of %s takes %zu", inputs.size(), name.c_str(), label().text,
                      meta.num_inputs());
   for (size_t i = 0; i < meta.num_inputs(); ++i) {
     const bool is_set = i < inputs.size() || holder.inputs[i].has_value();
     ET_CHECK_OR_RETURN(is_set || meta.input_tag(i) != Tag::kTensor, InvalidArgument,
                        "%zu inputs were given, method '%s' of %s takes %zu: input %zu (%s) is missing; pass it, or "
                        "set_input it",
-                       inputs.size(), name.c_str(), label.c_str(), meta.num_inputs(), i, input_text(meta, i).c_str());
+                       inputs.size(), name.c_str(), label().text, meta.num_inputs(), i, input_text(meta, i).c_str());
     if (is_set) {
       ET_RETURN_IF_ERROR(give(holder, i < inputs.size() ? inputs[i] : *holder.inputs[i], i));
     }
@@ -213,22 +232,40 @@ std::vector<EValue> Module::State::outputs_of(const std::shared_ptr<Holder>& hol
   return values;
 }
 
-Module::Module(Options options, std::unique_ptr<runtime::EventTracer> tracer) : state_(new State) {
-  state_->options = std::move(options);
-  state_->tracer = std::move(tracer);
+/// Part of a constructor, which says no later: every call gives MemoryAllocationFailed then.
+template <typename Fill>
+void Module::fill(Fill&& fill) {
+  if (made_ != Error::Ok) {
+    return;
+  }
+  try {
+    fill();
+  } catch (const std::bad_alloc&) {
+    made_ = Error::MemoryAllocationFailed;
+    state_ = nullptr;
+  }
+}
+
+Module::Module(Options options, std::unique_ptr<runtime::EventTracer> tracer) {
+  fill([&] {
+    state_ = std::make_unique<State>();
+    state_->options = std::move(options);
+    state_->tracer = std::move(tracer);
+  });
 }
 
 Module::Module(std::string path, Options options, std::unique_ptr<runtime::EventTracer> tracer)
     : Module(std::move(options), std::move(tracer)) {
-  state_->label = "'" + path + "'";
-  state_->path = std::move(path);
+  fill([&] { state_->path = std::move(path); });
 }
 
 Module::Module(std::string path, LoadMode mode, std::unique_ptr<runtime::EventTracer> tracer)
     : Module(std::move(path), Options{mode, {}}, std::move(tracer)) {}
 
 Module::Module(std::string path, std::string data_file, LoadMode mode, std::unique_ptr<runtime::EventTracer> tracer)
-    : Module(std::move(path), Options{mode, {std::move(data_file)}}, std::move(tracer)) {}
+    : Module(std::move(path), Options{mode, {}}, std::move(tracer)) {
+  fill([&] { state_->options.data_files.push_back(std::move(data_file)); });
+}
 
 Module::Module(std::string path, std::vector<std::string> data_files, LoadMode mode,
                std::unique_ptr<runtime::EventTracer> tracer)
@@ -236,29 +273,30 @@ Module::Module(std::string path, std::vector<std::string> data_files, LoadMode m
 
 Module::Module(std::vector<uint8_t> bytes, Options options, std::unique_ptr<runtime::EventTracer> tracer)
     : Module(std::move(options), std::move(tracer)) {
-  state_->bytes = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  fill([&] { state_->bytes = std::make_shared<const std::vector<uint8_t>>(std::move(bytes)); });
 }
 
 Module::Module(std::unique_ptr<runtime::DataLoader> loader, Options options,
                std::unique_ptr<runtime::EventTracer> tracer)
     : Module(std::move(options), std::move(tracer)) {
-  state_->loader = std::move(loader);
+  fill([&] { state_->loader = std::move(loader); });
 }
 
 Module::Module(std::shared_ptr<HostProgram> program, std::unique_ptr<runtime::EventTracer> tracer)
     : Module(Options{}, std::move(tracer)) {
-  state_->program = std::move(program);
+  fill([&] { state_->program = std::move(program); });
 }
 
 Module::Module(Module&& other) noexcept = default;
 Module& Module::operator=(Module&& other) noexcept = default;
 Module::~Module() = default;
 
-Error Module::load(runtime::Verification) {
+Error Module::load(runtime::Verification) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   return call->load();
 }
+ET_NO_MEMORY("the tables of %s", state_ == nullptr ? "a Module" : state_->label().text)
 
 bool Module::is_loaded() const { return program() != nullptr; }
 
@@ -267,14 +305,15 @@ std::shared_ptr<HostProgram> Module::program() const {
   return call.error() == Error::Ok ? call->program : nullptr;
 }
 
-Result<size_t> Module::num_methods() {
+Result<size_t> Module::num_methods() try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_RETURN_IF_ERROR(call->load());
   return call->program->program().num_methods();
 }
+ET_NO_MEMORY("the tables of %s", state_ == nullptr ? "a Module" : state_->label().text)
 
-Result<std::unordered_set<std::string>> Module::method_names() {
+Result<std::unordered_set<std::string>> Module::method_names() try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_RETURN_IF_ERROR(call->load());
@@ -285,20 +324,23 @@ Result<std::unordered_set<std::string>> Module::method_names() {
   }
   return names;
 }
+ET_NO_MEMORY("the names of the methods of %s", state_ == nullptr ? "a Module" : state_->label().text)
 
-Result<MethodMeta> Module::method_meta(const std::string& name) {
+Result<MethodMeta> Module::method_meta(const std::string& name) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_RETURN_IF_ERROR(call->load());
   ET_TRY(const runtime::MethodMeta meta, call->program->program().method_meta(name));
   return MethodMeta(meta, call->program);
 }
+ET_NO_MEMORY("the tables of method '%s'", name.c_str())
 
-Error Module::load_method(const std::string& name, runtime::EventTracer* tracer) {
+Error Module::load_method(const std::string& name, runtime::EventTracer* tracer) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   return call->holder(name, tracer).error();
 }
+ET_NO_MEMORY("the tables of method '%s'", name.c_str())
 
 bool Module::is_method_loaded(const std::string& name) const {
   const Call call(*this);
@@ -310,14 +352,15 @@ bool Module::unload_method(const std::string& name) {
   return call.error() == Error::Ok && call->methods.erase(name) != 0;
 }
 
-Result<runtime::Method*> Module::method(const std::string& name) {
+Result<runtime::Method*> Module::method(const std::string& name) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
   return &holder->method();
 }
+ET_NO_MEMORY("the tables of method '%s'", name.c_str())
 
-Result<std::vector<EValue>> Module::execute(const std::string& name, const Inputs& inputs) {
+Result<std::vector<EValue>> Module::execute(const std::string& name, const Inputs& inputs) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
@@ -325,7 +368,7 @@ Result<std::vector<EValue>> Module::execute(const std::string& name, const Input
   ET_RETURN_IF_ERROR(call->give_all(*holder, name, inputs));
   const Error error = holder->method().execute();
   if (error != Error::Ok) {
-    ET_LOG_CONTEXT("method '%s' of %s failed: %s", name.c_str(), call->label.c_str(), to_string(error));
+    ET_LOG_CONTEXT("method '%s' of %s failed: %s", name.c_str(), call->label().text, to_string(error));
     return error;
   }
   if (threads::ThreadPool* const pool = holder->host->program()->options().pool; pool != nullptr) {
@@ -335,14 +378,16 @@ Result<std::vector<EValue>> Module::execute(const std::string& name, const Input
   holder->has_run = true;
   return call->outputs_of(holder);
 }
+ET_NO_MEMORY("a call of method '%s'", name.c_str())
 
-Result<EValue> Module::get(const std::string& name, const Inputs& inputs) {
+Result<EValue> Module::get(const std::string& name, const Inputs& inputs) try {
   ET_TRY(const std::vector<EValue> outputs, execute(name, inputs));
   ET_CHECK_OR_RETURN(!outputs.empty(), InvalidState, "method '%s' has no outputs", name.c_str());
   return outputs[0];
 }
+ET_NO_MEMORY("the outputs of method '%s'", name.c_str())
 
-Error Module::set_input(const std::string& name, const EValue& value, size_t index) {
+Error Module::set_input(const std::string& name, const EValue& value, size_t index) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
@@ -350,27 +395,29 @@ Error Module::set_input(const std::string& name, const EValue& value, size_t ind
   holder->inputs[index] = value;
   return Error::Ok;
 }
+ET_NO_MEMORY("input %zu of method '%s'", index, name.c_str())
 
-Error Module::set_inputs(const std::string& name, const Inputs& values) {
+Error Module::set_inputs(const std::string& name, const Inputs& values) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
   ET_CHECK_OR_RETURN(values.size() == holder->inputs.size(), InvalidArgument,
                      "%zu inputs were given, method '%s' of %s takes %zu", values.size(), name.c_str(),
-                     call->label.c_str(), holder->inputs.size());
+                     call->label().text, holder->inputs.size());
   for (size_t i = 0; i < values.size(); ++i) {
     ET_RETURN_IF_ERROR(call->give(*holder, values[i], i));
   }
   holder->inputs.assign(values.begin(), values.end());
   return Error::Ok;
 }
+ET_NO_MEMORY("the inputs of method '%s'", name.c_str())
 
-Error Module::set_output(const std::string& name, const EValue& value, size_t index) {
+Error Module::set_output(const std::string& name, const EValue& value, size_t index) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
   const runtime::MethodMeta meta = holder->host->meta();
-  const std::string where = "output " + std::to_string(index) + " of method '" + name + "' of " + call->label;
+  const std::string where = "output " + std::to_string(index) + " of method '" + name + "' of " + call->label().text;
   ET_CHECK_OR_RETURN(index < meta.num_outputs(), InvalidArgument, "there is no %s: it has %zu", where.c_str(),
                      meta.num_outputs());
   if (value.is_none()) {
@@ -396,6 +443,7 @@ Error Module::set_output(const std::string& name, const EValue& value, size_t in
   holder->outputs[index] = value;
   return Error::Ok;
 }
+ET_NO_MEMORY("output %zu of method '%s'", index, name.c_str())
 
 Error Module::set_outputs(const std::string& name, const std::vector<EValue>& tensors) {
   ET_TRY(const MethodMeta meta, method_meta(name));
@@ -407,14 +455,15 @@ Error Module::set_outputs(const std::string& name, const std::vector<EValue>& te
   return Error::Ok;
 }
 
-Result<std::vector<EValue>> Module::get_outputs(const std::string& name) {
+Result<std::vector<EValue>> Module::get_outputs(const std::string& name) try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_TRY(const std::shared_ptr<Holder> holder, call->holder(name));
   ET_CHECK_OR_RETURN(holder->has_run, InvalidState, "method '%s' of %s has no outputs: it has not run, or it failed",
-                     name.c_str(), call->label.c_str());
+                     name.c_str(), call->label().text);
   return call->outputs_of(holder);
 }
+ET_NO_MEMORY("the outputs of method '%s'", name.c_str())
 
 Result<EValue> Module::get_output(const std::string& name, size_t index) {
   ET_TRY(const std::vector<EValue> outputs, get_outputs(name));
@@ -423,13 +472,14 @@ Result<EValue> Module::get_output(const std::string& name, size_t index) {
   return outputs[index];
 }
 
-Error Module::reset_state() {
+Error Module::reset_state() try {
   const Call call(*this);
   ET_RETURN_IF_ERROR(call.error());
   ET_RETURN_IF_ERROR(call->load());
   ET_TRY(const auto session, call->program->default_session());
   return session->reset();
 }
+ET_NO_MEMORY("the state of %s", state_ == nullptr ? "a Module" : state_->label().text)
 
 runtime::EventTracer* Module::event_tracer() const { return state_ == nullptr ? nullptr : state_->tracer.get(); }
 

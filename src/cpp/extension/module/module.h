@@ -141,8 +141,11 @@ class Module {
   class Call;
 
   Module(Options options, std::unique_ptr<runtime::EventTracer> tracer);
+  template <typename Fill>
+  void fill(Fill&& fill);
 
-  std::unique_ptr<State> state_;  // nullptr: moved from
+  std::unique_ptr<State> state_;  // nullptr: moved from, or there was no memory to make it
+  Error made_ = Error::Ok;
 };
 
 }  // namespace et::extension

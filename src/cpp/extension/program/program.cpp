@@ -3,6 +3,7 @@
 #include <string>
 
 #include "extension/process.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
 
 namespace et::extension {
@@ -61,12 +62,13 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
                                            : HeaderStatus::NotPresent;
 }
 
-Result<Program> Program::load(DataLoader* loader, Verification) {
+Result<Program> Program::load(DataLoader* loader, Verification) try {
   runtime::platform_install_default_log();
   ET_CHECK_OR_RETURN(loader != nullptr, InvalidArgument, "a program cannot be loaded: the data loader is null");
   ET_TRY(runtime::Program program, runtime::Program::load(loader));
   return Program(std::move(program));
 }
+ET_NO_MEMORY("a program of %zu bytes", loader == nullptr ? 0 : loader->size())
 
 Result<const char*> Program::get_method_name(size_t i) const {
   ET_CHECK_OR_RETURN(i < num_methods(), InvalidArgument, "there is no method %zu, the program has %zu", i,
@@ -80,12 +82,13 @@ Result<MethodMeta> Program::method_meta(const char* name) const {
 }
 
 Result<Method> Program::load_method(const char* name, MemoryManager* memory, EventTracer* tracer,
-                                    const runtime::NamedDataMap* data) const {
+                                    const runtime::NamedDataMap* data) const try {
   ET_CHECK_OR_RETURN(memory != nullptr && memory->method_allocator() != nullptr, InvalidArgument,
                      "a method cannot be loaded: the %s is null",
                      memory == nullptr ? "MemoryManager" : "method allocator");
   const LoadScope scope(process().gate);
   const runtime::HostOptions host = process_options();
+  ET_RETURN_IF_ERROR(process().error);
   const auto held = std::make_shared<Method::Held>(program_);
   held->memory.method_allocator = memory->method_allocator();
   if (memory->planned_memory() != nullptr) {
@@ -103,5 +106,6 @@ Result<Method> Program::load_method(const char* name, MemoryManager* memory, Eve
   held->method = std::make_unique<runtime::Method>(std::move(method));
   return Method(held, tracer);
 }
+ET_NO_MEMORY("method '%s'", name == nullptr ? "" : name)
 
 }  // namespace et::extension

@@ -1,10 +1,11 @@
 #include "extension/runner_util/inputs.h"
 
 #include "extension/tensor/tensor_ptr_maker.h"
+#include "runtime/host/out_of_memory.h"
 
 namespace et::extension {
 
-Result<BufferCleanup> prepare_input_tensors(Method& method) {
+Result<BufferCleanup> prepare_input_tensors(Method& method) try {
   const MethodMeta meta = method.method_meta();
   std::vector<TensorPtr> tensors;
   for (size_t i = 0; i < meta.num_inputs(); ++i) {
@@ -25,5 +26,6 @@ Result<BufferCleanup> prepare_input_tensors(Method& method) {
   }
   return BufferCleanup(std::move(tensors));
 }
+ET_NO_MEMORY("the list of %zu inputs", method.inputs_size())
 
 }  // namespace et::extension

@@ -9,6 +9,7 @@
 
 #include "base/checked_math.h"
 #include "base/tensor_text.h"
+#include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
 
 namespace et::extension {
@@ -198,6 +199,11 @@ bool is_there(const Tensor* tensor) {
   return there;
 }
 
+TensorPtr no_tensor(const std::bad_alloc& fault) {
+  ET_LOG_ERROR("a tensor cannot be made: no memory for %s of its sizes", runtime::RequestText(fault).text);
+  return nullptr;
+}
+
 }  // namespace
 
 std::string describe(const Tensor& tensor) {
@@ -221,7 +227,7 @@ Error convert_elements(ScalarType from, const void* source, ScalarType to, void*
   return Error::Ok;
 }
 
-TensorPtr make_tensor(Layout layout, std::shared_ptr<void> owner, void* data, std::optional<size_t> given) {
+TensorPtr make_tensor(Layout layout, std::shared_ptr<void> owner, void* data, std::optional<size_t> given) try {
   const Result<size_t> nbytes = complete(layout);
   if (!nbytes.ok()) {
     return nullptr;
@@ -246,13 +252,17 @@ TensorPtr make_tensor(Layout layout, std::shared_ptr<void> owner, void* data, st
     return nullptr;
   }
   return TensorPtr(storage, &storage->tensor);
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
-TensorPtr make_zeros(Layout layout) {
+TensorPtr make_zeros(Layout layout) try {
   const Result<size_t> nbytes = complete(layout);
   std::shared_ptr<void> memory = nbytes.ok() ? allocate(*nbytes) : nullptr;
   void* const place = memory.get();
   return memory == nullptr ? nullptr : make_tensor(std::move(layout), std::move(memory), place, *nbytes);
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
 TensorPtr make_tensor_of(Layout layout, ScalarType from, const void* data, size_t count) {
@@ -271,13 +281,15 @@ TensorPtr make_tensor_of(Layout layout, ScalarType from, const void* data, size_
 
 TensorPtr make_tensor_ptr(Sizes sizes, void* data, std::vector<DimOrderType> dim_order,
                           std::vector<StridesType> strides, ScalarType dtype, TensorShapeDynamism dynamism,
-                          std::function<void(void*)> deleter) {
+                          std::function<void(void*)> deleter) try {
   std::shared_ptr<void> owner;
   if (deleter) {
     owner = {data, std::move(deleter)};
   }
   return make_tensor({std::move(sizes), std::move(dim_order), std::move(strides), dtype, dynamism}, std::move(owner),
                      data, std::nullopt);
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
 TensorPtr make_tensor_ptr(Sizes sizes, void* data, ScalarType dtype, TensorShapeDynamism dynamism,
@@ -286,20 +298,24 @@ TensorPtr make_tensor_ptr(Sizes sizes, void* data, ScalarType dtype, TensorShape
 }
 
 TensorPtr make_tensor_ptr(const Tensor& tensor, Sizes sizes, std::vector<DimOrderType> dim_order,
-                          std::vector<StridesType> strides) {
+                          std::vector<StridesType> strides) try {
   return is_there(&tensor)
              ? view(tensor, nullptr, layout_of(tensor, std::move(sizes), std::move(dim_order), std::move(strides)))
              : nullptr;
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
 TensorPtr make_tensor_ptr(const TensorPtr& tensor, Sizes sizes, std::vector<DimOrderType> dim_order,
-                          std::vector<StridesType> strides) {
+                          std::vector<StridesType> strides) try {
   return is_there(tensor.get())
              ? view(*tensor, tensor, layout_of(*tensor, std::move(sizes), std::move(dim_order), std::move(strides)))
              : nullptr;
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
-TensorPtr clone_tensor_ptr(const Tensor& tensor, std::optional<ScalarType> dtype) {
+TensorPtr clone_tensor_ptr(const Tensor& tensor, std::optional<ScalarType> dtype) try {
   if (!is_there(&tensor)) {
     return nullptr;
   }
@@ -307,6 +323,8 @@ TensorPtr clone_tensor_ptr(const Tensor& tensor, std::optional<ScalarType> dtype
   layout.dtype = dtype.value_or(layout.dtype);
   return make_tensor_of(std::move(layout), tensor.scalar_type(), tensor.const_data_ptr(),
                         static_cast<size_t>(tensor.numel()));
+} catch (const std::bad_alloc& fault) {
+  return no_tensor(fault);
 }
 
 TensorPtr clone_tensor_ptr(const TensorPtr& tensor, std::optional<ScalarType> dtype) {

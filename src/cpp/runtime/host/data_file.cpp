@@ -45,8 +45,8 @@ Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMod
   return std::unique_ptr<DataLoader>(std::move(loader));
 }
 
-std::vector<uint32_t> order_by_key(const NamedDataMap& map) {
-  std::vector<uint32_t> order(map.num_entries());
+List<uint32_t> order_by_key(const NamedDataMap& map) {
+  List<uint32_t> order(map.num_entries());
   std::iota(order.begin(), order.end(), uint32_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&map](uint32_t a, uint32_t b) { return map.entry(a).key < map.entry(b).key; });
@@ -74,7 +74,7 @@ Result<std::shared_ptr<const DataFile>> DataFile::make(const std::string& path, 
   return std::shared_ptr<const DataFile>(new DataFile(std::move(loader), std::move(map.get()), mapped));
 }
 
-Result<std::shared_ptr<const DataFile>> DataFile::open(const std::string& path, LoadMode mode) {
+Result<std::shared_ptr<const DataFile>> DataFile::open(const std::string& path, LoadMode mode) try {
   struct stat status{};
   if (mode == LoadMode::kFile || ::stat(path.c_str(), &status) != 0) {
     return make(path, mode);  // which says what is wrong with it
@@ -93,5 +93,6 @@ Result<std::shared_ptr<const DataFile>> DataFile::open(const std::string& path, 
   known = file;
   return file;
 }
+ET_NO_MEMORY("the tables of '%s'", path.c_str())
 
 }  // namespace et::runtime

@@ -13,7 +13,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/heap_shared_cache.h"
@@ -32,8 +31,8 @@ enum class LoadMode : uint8_t {
 /// Errors: AccessFailed, naming the path and the system's reason.
 Result<std::unique_ptr<DataLoader>> open_loader(const std::string& path, LoadMode mode);
 
-/// For NamedDataMap::set_order.
-std::vector<uint32_t> order_by_key(const NamedDataMap& map);
+/// For NamedDataMap::set_order. Throws OutOfMemory.
+List<uint32_t> order_by_key(const NamedDataMap& map);
 
 class DataFile {
  public:
@@ -53,7 +52,7 @@ class DataFile {
 
   std::unique_ptr<DataLoader> loader_;
   FlatTensorDataMap map_;
-  std::vector<uint32_t> order_;
+  List<uint32_t> order_;
   Span<const uint8_t> mapped_;
   mutable HeapSharedCache shared_cache_;  // declared last: it goes before the bytes
 };

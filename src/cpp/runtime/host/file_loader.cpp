@@ -10,6 +10,7 @@
 
 #include "base/checked_math.h"
 #include "runtime/host/open_file.h"
+#include "runtime/host/out_of_memory.h"
 
 namespace et::runtime {
 
@@ -25,12 +26,20 @@ Result<OpenFile> open_file(const std::string& path) {
   return OpenFile{file, static_cast<size_t>(status.st_size)};
 }
 
-Result<std::unique_ptr<FileLoader>> FileLoader::open(const std::string& path) {
+Result<std::unique_ptr<FileLoader>> FileLoader::open(const std::string& path) try {
+  std::unique_ptr<FileLoader> loader(new FileLoader(path));
   ET_TRY(const OpenFile file, open_file(path));
-  return std::unique_ptr<FileLoader>(new FileLoader(path, file.descriptor, file.size));
+  loader->file_ = file.descriptor;
+  loader->size_ = file.size;
+  return loader;
 }
+ET_NO_MEMORY("the loader of '%s'", path.c_str())
 
-FileLoader::~FileLoader() { ::close(file_); }
+FileLoader::~FileLoader() {
+  if (file_ >= 0) {
+    ::close(file_);
+  }
+}
 
 Result<FreeableBuffer> FileLoader::load(size_t offset, size_t nbytes) {
   ET_CHECK_OR_RETURN(offset <= size_ && nbytes <= size_ - offset, InvalidArgument,

@@ -13,7 +13,7 @@ namespace et::runtime {
 /// Holds the file open. load() allocates (aligned to 64 bytes) and reads. Threads: safe.
 class FileLoader final : public DataLoader {
  public:
-  /// Errors: AccessFailed, naming the path and the system's reason.
+  /// Errors: AccessFailed, naming the path and the system's reason; MemoryAllocationFailed.
   static Result<std::unique_ptr<FileLoader>> open(const std::string& path);
   ~FileLoader() override;
 
@@ -21,11 +21,11 @@ class FileLoader final : public DataLoader {
   size_t size() const override { return size_; }
 
  private:
-  FileLoader(std::string path, int file, size_t size) : path_(std::move(path)), file_(file), size_(size) {}
+  explicit FileLoader(std::string path) : path_(std::move(path)) {}
 
   std::string path_;
-  int file_;
-  size_t size_;
+  int file_ = -1;
+  size_t size_ = 0;
 };
 
 }  // namespace et::runtime

@@ -12,7 +12,7 @@ HeapSharedCache::~HeapSharedCache() {
   }
 }
 
-Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void* argument, Destroy destroy) {
+Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void* argument, Destroy destroy) try {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Entry& entry : entries_) {
     if (entry.key.maker == key.maker && entry.key.a == key.a && entry.key.b == key.b &&
@@ -20,10 +20,16 @@ Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void
       return entry.object;
     }
   }
-  ET_TRY(void* const object, create(argument));
-  entries_.push_back({key, object, destroy});
+  entries_.push_back({key, nullptr, destroy});  // before there is an object that could be lost
+  Result<void*> object = create(argument);
+  if (object.ok()) {
+    entries_.back().object = *object;
+  } else {
+    entries_.pop_back();
+  }
   return object;
 }
+ET_NO_MEMORY("a cache of %zu objects that methods share", entries_.size())
 
 SharedCache* HeapSharedCache::cache_of(Span<const void* const> addresses) {
   for (const File& file : files_) {

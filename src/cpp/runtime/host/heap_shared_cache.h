@@ -2,8 +2,8 @@
 #pragma once
 
 #include <mutex>
-#include <vector>
 
+#include "runtime/host/out_of_memory.h"
 #include "runtime/host/sparse_constants.h"
 #include "runtime/shared_cache.h"
 
@@ -40,9 +40,9 @@ class HeapSharedCache final : public SharedCache {
     SharedCache* cache;
   };
 
-  std::vector<File> files_;
+  List<File> files_;
   std::mutex mutex_;  // guards entries_
-  std::vector<Entry> entries_;
+  List<Entry> entries_;
   size_t constant_nbytes_ = SIZE_MAX;
   const SparseConstants* constants_ = nullptr;
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/host/open_file.h"
+#include "runtime/host/out_of_memory.h"
 
 namespace et::runtime {
 namespace {
@@ -21,7 +22,8 @@ size_t room_for(size_t nbytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) {
+Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) try {
+  std::unique_ptr<MmapLoader> loader(new MmapLoader(path));
   ET_TRY(const OpenFile file, open_file(path));
   void* data = nullptr;
   int error = 0;
@@ -34,9 +36,14 @@ Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) {
     }
   }
   ::close(file.descriptor);  // the mapping stays
+  ET_CHECK_OR_RETURN(data != MAP_FAILED || error != ENOMEM, MemoryAllocationFailed,
+                     "no memory to map the %zu bytes of '%s'", file.size, path.c_str());
   ET_CHECK_OR_RETURN(data != MAP_FAILED, AccessFailed, "cannot map '%s': %s", path.c_str(), std::strerror(error));
-  return std::unique_ptr<MmapLoader>(new MmapLoader(path, data, file.size));
+  loader->data_ = data;
+  loader->size_ = file.size;
+  return loader;
 }
+ET_NO_MEMORY("the loader of '%s'", path.c_str())
 
 MmapLoader::~MmapLoader() {
   if (size_ > 0) {

@@ -17,7 +17,7 @@ namespace et::runtime {
 /// Maps the whole file once, read-only; buffers point into the mapping. Threads: safe.
 class MmapLoader final : public DataLoader {
  public:
-  /// Errors: AccessFailed, naming the path and the system's reason.
+  /// Errors: AccessFailed, naming the path and the system's reason; MemoryAllocationFailed.
   static Result<std::unique_ptr<MmapLoader>> open(const std::string& path);
   ~MmapLoader() override;
 
@@ -28,11 +28,11 @@ class MmapLoader final : public DataLoader {
   size_t size() const override { return size_; }
 
  private:
-  MmapLoader(std::string path, const void* data, size_t size) : path_(std::move(path)), data_(data), size_(size) {}
+  explicit MmapLoader(std::string path) : path_(std::move(path)) {}
 
   std::string path_;
-  const void* data_;
-  size_t size_;
+  const void* data_ = nullptr;
+  size_t size_ = 0;
 };
 
 }  // namespace et::runtime

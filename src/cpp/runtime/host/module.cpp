@@ -13,9 +13,9 @@ std::shared_ptr<HostProgram> HostSession::program() const { return program_->sha
 
 HostProgram::~HostProgram() = default;
 
-Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoader> loader,
+Result<std::shared_ptr<HostProgram>> HostProgram::make(std::shared_ptr<DataLoader> loader,
                                                        std::shared_ptr<const void> keep_alive, const std::string& path,
-                                                       const HostOptions& options) {
+                                                       const HostOptions& options) try {
   const TraceSpan span(options.tracer.get(), EventKind::kProgramLoad, path);
   std::shared_ptr<HostProgram> host(new HostProgram);
   host->options_ = options;
@@ -48,14 +48,16 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::unique_ptr<DataLoade
   host->shared_cache_.set_constants(host->constants_.get());
   return host;
 }
+ET_NO_MEMORY("the tables of %s", path.empty() ? "a program in memory" : path.c_str())
 
-Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) {
+Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) try {
   platform_install_default_log();
   ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, options.mode));
   return make(std::move(loader), nullptr, path, options);
 }
+ET_NO_MEMORY("the loader of '%s'", path.c_str())
 
-Result<std::shared_ptr<HostProgram>> HostProgram::from_loader(std::unique_ptr<DataLoader> loader,
+Result<std::shared_ptr<HostProgram>> HostProgram::from_loader(std::shared_ptr<DataLoader> loader,
                                                               const HostOptions& options) {
   platform_install_default_log();
   ET_CHECK_OR_RETURN(loader != nullptr, InvalidArgument, "a program cannot be loaded: the data loader is null");
@@ -63,7 +65,7 @@ Result<std::shared_ptr<HostProgram>> HostProgram::from_loader(std::unique_ptr<Da
 }
 
 Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
-                                                              size_t size, const HostOptions& options) {
+                                                              size_t size, const HostOptions& options) try {
   platform_install_default_log();
   ET_CHECK_OR_RETURN(data != nullptr || size == 0, InvalidArgument,
                      "a program cannot be loaded: the address of its %zu bytes is null", size);
@@ -77,10 +79,11 @@ Result<std::shared_ptr<HostProgram>> HostProgram::from_buffer(std::shared_ptr<co
     keep_alive = std::shared_ptr<const void>(copy, [](const void* memory) { std::free(const_cast<void*>(memory)); });
     data = copy;
   }
-  return make(std::make_unique<BufferLoader>(data, size), std::move(keep_alive), "", options);
+  return make(std::make_shared<BufferLoader>(data, size), std::move(keep_alive), "", options);
 }
+ET_NO_MEMORY("a program of %zu bytes in memory", size)
 
-Result<std::shared_ptr<HostSession>> HostProgram::default_session() {
+Result<std::shared_ptr<HostSession>> HostProgram::default_session() try {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (default_session_ == nullptr) {
     std::unique_ptr<HostSession> session(new HostSession(this));
@@ -89,17 +92,19 @@ Result<std::shared_ptr<HostSession>> HostProgram::default_session() {
   }
   return std::shared_ptr<HostSession>(shared_from_this(), default_session_.get());
 }
+ET_NO_MEMORY("the default session of %zu methods", program_->num_methods())
 
-Result<std::shared_ptr<HostSession>> HostProgram::new_session() {
+Result<std::shared_ptr<HostSession>> HostProgram::new_session() try {
   std::shared_ptr<HostSession> session(new HostSession(this));
   session->owner_ = shared_from_this();
   ET_TRY(session->session_, Session::create(*program_, session->memory_, external_data_.get()));
   return session;
 }
+ET_NO_MEMORY("a session of %zu methods", program_->num_methods())
 
 Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view name,
                                                              std::shared_ptr<HostSession> session,
-                                                             const HostMethodOptions& method_options) {
+                                                             const HostMethodOptions& method_options) try {
   if (session == nullptr) {
     ET_TRY(session, default_session());
   }
@@ -147,5 +152,6 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   host->method_ = std::make_unique<Method>(std::move(method.get()));
   return host;
 }
+ET_NO_MEMORY("method '%.*s'", static_cast<int>(std::min<size_t>(name.size(), 200)), name.data())
 
 }  // namespace et::runtime

@@ -88,7 +88,7 @@ class HostMethod {
   HeapAllocator planned_memory_;
   HeapAllocator temp_memory_;
   HeapAllocator data_memory_;
-  std::vector<Span<uint8_t>> planned_;
+  List<Span<uint8_t>> planned_;
   size_t planned_nbytes_ = 0;
   MemoryManager manager_;
   std::unique_ptr<Method> method_;  // declared last: it goes before its memory
@@ -103,7 +103,7 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   static Result<std::shared_ptr<HostProgram>> from_buffer(std::shared_ptr<const void> keep_alive, const void* data,
                                                           size_t size, const HostOptions& options);
   /// Reads through a loader of the caller's. Errors: those of Program::load and of the loader.
-  static Result<std::shared_ptr<HostProgram>> from_loader(std::unique_ptr<DataLoader> loader,
+  static Result<std::shared_ptr<HostProgram>> from_loader(std::shared_ptr<DataLoader> loader,
                                                           const HostOptions& options);
   ~HostProgram();
 
@@ -121,17 +121,17 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
 
  private:
   HostProgram() = default;
-  static Result<std::shared_ptr<HostProgram>> make(std::unique_ptr<DataLoader> loader,
+  static Result<std::shared_ptr<HostProgram>> make(std::shared_ptr<DataLoader> loader,
                                                    std::shared_ptr<const void> keep_alive, const std::string& path,
                                                    const HostOptions& options);
 
   HostOptions options_;
   std::shared_ptr<const void> keep_alive_;
-  std::unique_ptr<DataLoader> loader_;
-  std::vector<std::shared_ptr<const DataFile>> data_files_;
-  std::vector<const NamedDataMap*> data_map_list_;
+  std::shared_ptr<DataLoader> loader_;
+  List<std::shared_ptr<const DataFile>> data_files_;
+  List<const NamedDataMap*> data_map_list_;
   std::unique_ptr<MergedDataMap> external_data_;
-  std::vector<uint32_t> key_order_;  // of the program's named data
+  List<uint32_t> key_order_;  // of the program's named data
   std::unique_ptr<Program> program_;
   std::unique_ptr<SparseConstants> constants_;
   HeapSharedCache shared_cache_;

@@ -2,57 +2,76 @@
 
 #include <algorithm>
 
+#include "runtime/host/out_of_memory.h"
 #include "runtime/host/pages.h"
 
 namespace et::runtime {
 
+SparseConstants::SparseConstants(const NamedDataMap& program, const NamedDataMap& others)
+    : program_(program), others_(others) {
+  for (size_t i = 0; i < program.num_entries(); ++i) {
+    const std::string_view key = program.entry(i).key;
+    if (key.substr(0, kSparseConstantPrefix.size()) == kSparseConstantPrefix) {
+      constants_.try_emplace(key.substr(kSparseConstantPrefix.size()), Constant{this, i, {}, {}});
+    }
+  }
+}
+
 SparseConstants::~SparseConstants() {
   for (const auto& [key, constant] : constants_) {
-    unmap_pages(constant->pages, constant->sparse.nbytes() + kReadAhead);
+    unmap_pages(constant.pages, constant.sparse.nbytes() + kReadAhead);
   }
 }
 
 bool SparseConstants::find(std::string_view key, NamedDataEntry* entry) const {
-  if (!program_.find(std::string(kSparseConstantPrefix).append(key), entry)) {
+  const auto found = constants_.find(key);
+  if (found == constants_.end()) {
     return others_.find(key, entry);
   }
   if (entry != nullptr) {
-    entry->key = entry->key.substr(kSparseConstantPrefix.size());
+    *entry = program_.entry(found->second.position);
+    entry->key = found->first;
   }
   return true;
 }
 
-Result<SparseConstants::Constant*> SparseConstants::constant_of(std::string_view key) const {
-  if (const auto found = constants_.find(key); found != constants_.end()) {
-    return found->second.get();
+/// Reads the sparse form and gives it pages to be unpacked to, once.
+Error SparseConstants::load(Constant& constant) const {
+  if (constant.pages != nullptr) {
+    return Error::Ok;
   }
-  const std::string sparse_key = std::string(kSparseConstantPrefix).append(key);
-  auto made = std::make_unique<Constant>();
-  made->owner = this;
-  ET_TRY(made->entry, program_.get(sparse_key));
-  ET_RETURN_IF_ERROR(read_sparse_bytes(sparse_key, {made->entry.data(), made->entry.size()}, &made->sparse));
-  const size_t nbytes = made->sparse.nbytes();  // at most 32 times those of the entry: no overflow
-  made->pages = map_pages(nbytes + kReadAhead);
-  ET_CHECK_OR_RETURN(made->pages != nullptr, MemoryAllocationFailed, "no memory to unpack '%.*s' to %zu bytes",
+  const std::string_view key = program_.entry(constant.position).key;
+  ET_TRY(FreeableBuffer entry, program_.get(key));
+  SparseBytes sparse;
+  ET_RETURN_IF_ERROR(read_sparse_bytes(key, {entry.data(), entry.size()}, &sparse));
+  const size_t nbytes = sparse.nbytes();  // at most 32 times those of the entry: no overflow
+  void* const pages = map_pages(nbytes + kReadAhead);
+  ET_CHECK_OR_RETURN(pages != nullptr, MemoryAllocationFailed, "no memory to unpack '%.*s' to %zu bytes",
                      static_cast<int>(std::min<size_t>(key.size(), 200)), key.data(), nbytes);
-  by_address_.emplace(made->pages, made.get());
-  return constants_.emplace(std::string(key), std::move(made)).first->second.get();
+  constant.pages = pages;
+  constant.sparse = sparse;
+  constant.entry = std::move(entry);
+  return Error::Ok;
 }
 
-Result<FreeableBuffer> SparseConstants::get(std::string_view key) const {
-  if (!program_.find(std::string(kSparseConstantPrefix).append(key), nullptr)) {
+Result<FreeableBuffer> SparseConstants::get(std::string_view key) const try {
+  const auto found = constants_.find(key);
+  if (found == constants_.end()) {
     return others_.get(key);
   }
+  Constant& constant = found->second;
   const std::lock_guard<std::mutex> lock(mutex_);
-  ET_TRY(Constant* const constant, constant_of(key));
-  if (constant->num_holding == 0) {
-    unpack(constant->sparse, constant->pages);
-    program_.discard(constant->entry.data(), constant->entry.size());  // the file's pages
+  ET_RETURN_IF_ERROR(load(constant));
+  by_address_.emplace(constant.pages, &constant);
+  User& user = constant.users.emplace_back(User{&constant, true});
+  if (constant.num_holding == 0) {
+    unpack(constant.sparse, constant.pages);
+    program_.discard(constant.entry.data(), constant.entry.size());  // the file's pages
   }
-  ++constant->num_holding;
-  User& user = constant->users.emplace_back(User{constant, true});
-  return FreeableBuffer(constant->pages, constant->sparse.nbytes(), &SparseConstants::free_user, &user);
+  ++constant.num_holding;
+  return FreeableBuffer(constant.pages, constant.sparse.nbytes(), &SparseConstants::free_user, &user);
 }
+ET_NO_MEMORY("the tables of constant '%.*s'", static_cast<int>(std::min<size_t>(key.size(), 200)), key.data())
 
 void SparseConstants::stop(User& user) {
   if (user.holds) {
@@ -85,7 +104,7 @@ size_t SparseConstants::nbytes_not_in_file() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   size_t nbytes = 0;
   for (const auto& [key, constant] : constants_) {
-    nbytes += constant->sparse.nbytes() - std::min(constant->sparse.nbytes(), constant->entry.size());
+    nbytes += constant.sparse.nbytes() - std::min(constant.sparse.nbytes(), constant.entry.size());
   }
   return nbytes;
 }

@@ -17,9 +17,8 @@
 
 #include <list>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <string>
+#include <string_view>
 
 #include "numerics/sparse_bytes.h"
 #include "runtime/named_data_map.h"
@@ -29,7 +28,7 @@ namespace et::runtime {
 class SparseConstants final : public NamedDataMap {
  public:
   /// `program` has the sparse entries; `others` answers for all other names. Both outlive this map.
-  SparseConstants(const NamedDataMap& program, const NamedDataMap& others) : program_(program), others_(others) {}
+  SparseConstants(const NamedDataMap& program, const NamedDataMap& others);
   ~SparseConstants() override;
   SparseConstants(const SparseConstants&) = delete;
   SparseConstants& operator=(const SparseConstants&) = delete;
@@ -55,21 +54,22 @@ class SparseConstants final : public NamedDataMap {
   };
   struct Constant {
     const SparseConstants* owner;
+    size_t position;  // in the program's map
     FreeableBuffer entry;
     SparseBytes sparse;  // points into `entry`
     void* pages = nullptr;
     size_t num_holding = 0;
-    std::list<User> users;
+    std::list<User> users = {};
   };
 
-  Result<Constant*> constant_of(std::string_view key) const;
+  Error load(Constant& constant) const;
   static void stop(User& user);
   static void free_user(void* user, const void* data, size_t nbytes);
 
   const NamedDataMap& program_;
   const NamedDataMap& others_;
-  mutable std::mutex mutex_;  // guards all below
-  mutable std::map<std::string, std::unique_ptr<Constant>, std::less<>> constants_;
+  mutable std::mutex mutex_;                                // guards all below
+  mutable std::map<std::string_view, Constant> constants_;  // all there are, by the file's own names
   mutable std::map<const void*, Constant*> by_address_;
 };
 

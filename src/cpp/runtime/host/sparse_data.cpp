@@ -4,9 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "runtime/host/out_of_memory.h"
+
 namespace et::runtime {
 
-Result<StoredData> get_stored(const NamedDataMap& map, std::string_view key) {
+Result<StoredData> get_stored(const NamedDataMap& map, std::string_view key) try {
   StoredData out;
   if (!map.find(key, nullptr)) {
     const std::string sparse_key = std::string(kSparsePrefix).append(key);
@@ -20,6 +22,7 @@ Result<StoredData> get_stored(const NamedDataMap& map, std::string_view key) {
   ET_TRY(out.buffer, map.get(key));  // which says what is missing
   return out;
 }
+ET_NO_MEMORY("a look for a key of %zu bytes", key.size())
 
 Result<FreeableBuffer> unpack_to_heap(const SparseBytes& sparse) {
   void* const memory = std::malloc(sparse.nbytes());
