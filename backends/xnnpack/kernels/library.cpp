@@ -22,9 +22,9 @@ Error check(xnn_status status, const char* call, const char* op) {
     return Error::Ok;
   }
   const bool memory = status == xnn_status_out_of_memory;
-  ET_LOG_ERROR("%s%s%s failed with status %d%s", call, *op == '\0' ? "" : " of ", op, static_cast<int>(status),
-               memory ? " (out of memory)" : "");
-  return memory ? Error::MemoryAllocationFailed : Error::Internal;
+  const char* const of = *op == '\0' ? "" : " of ";
+  ET_CHECK_OR_RETURN(!memory, MemoryAllocationFailed, "%s%s%s: no memory for %zu bytes", call, of, op, failed_nbytes());
+  return ET_ERROR_WITH_MESSAGE(Internal, "%s%s%s failed with status %d", call, of, op, static_cast<int>(status));
 }
 
 namespace {
@@ -48,12 +48,38 @@ void limit_instructions() {
 #endif
 }
 
+thread_local size_t t_failed_nbytes = 0;
+
+/// Remembers what the system did not give; the library says only that it failed.
+void* or_failed(void* memory, size_t nbytes) {
+  if (memory == nullptr) {
+    t_failed_nbytes = nbytes;
+  }
+  return memory;
+}
+
+void* aligned(size_t alignment, size_t nbytes) {
+  void* memory = nullptr;
+  return posix_memalign(&memory, alignment, nbytes) == 0 ? memory : nullptr;
+}
+
+constexpr xnn_allocator kAllocator = {
+    nullptr,
+    [](void*, size_t nbytes) { return or_failed(std::malloc(nbytes), nbytes); },
+    [](void*, void* memory, size_t nbytes) { return or_failed(std::realloc(memory, nbytes), nbytes); },
+    [](void*, void* memory) { std::free(memory); },
+    [](void*, size_t alignment, size_t nbytes) { return or_failed(aligned(alignment, nbytes), nbytes); },
+    [](void*, void* memory) { std::free(memory); },
+};
+
 }  // namespace
+
+size_t failed_nbytes() { return t_failed_nbytes; }
 
 Error start_library() {
   static const bool started = [] {  // takes no memory, so that its answer stands
     limit_instructions();
-    return xnn_initialize(nullptr) == xnn_status_success;
+    return xnn_initialize(&kAllocator) == xnn_status_success;
   }();
   return started ? Error::Ok : Error::NotSupported;
 }
@@ -255,7 +281,7 @@ size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
 }
 
 void* reserve_space(void* context, size_t size) {
-  return static_cast<PackedWeights*>(context)->reserved_in->memory.allocate(size + XNN_EXTRA_BYTES);
+  return or_failed(static_cast<PackedWeights*>(context)->reserved_in->memory.allocate(size + XNN_EXTRA_BYTES), size);
 }
 
 /// Moves a weight that an operator packed without looking first to the memory of its home; nullptr: there is none left.
@@ -293,8 +319,7 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
   }
   auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)));
   if (entry == nullptr) {
-    home.memory.undo(packed);
-    return kNotFound;
+    return reinterpret_cast<size_t>(packed);  // stays without a name
   }
   *entry = {home.entries, weights->weight, weights->bias, weights->form, key->seed, packed};
   home.entries = entry;
@@ -303,9 +328,8 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
 
 Result<void*> create_packed_weights(void* expected) {
   auto* const weights = new (std::nothrow) PackedWeights(*static_cast<const size_t*>(expected));
-  if (weights == nullptr) {
-    return Error::MemoryAllocationFailed;
-  }
+  ET_CHECK_OR_RETURN(weights != nullptr, MemoryAllocationFailed, "no memory for the %zu bytes of a list of weights",
+                     sizeof(PackedWeights));
   weights->provider.context = weights;
   weights->provider.look_up = &look_up;
   weights->provider.reserve_space = &reserve_space;

@@ -49,6 +49,9 @@ Error check(xnn_status status, const char* call, const char* op = "");
 /// needs, silently, so that another kernel is taken.
 Error start_library();
 
+/// Bytes that the system did not give the library the last time it had none for it on this thread.
+size_t failed_nbytes();
+
 /// An XNNPACK operator and what it was last reshaped for. Movable only by being remade; lives in a kernel's state.
 class Operator {
  public:

@@ -53,7 +53,8 @@ Error ProductParameters::read(const PrepareContext& context, Span<EValue* const>
   weight_scales = data;
   if (tensor.numel() != count) {
     copy = new (std::nothrow) float[static_cast<size_t>(count)];
-    ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed, "no memory for %" PRId64 " scales", count);
+    ET_CHECK_OR_RETURN(copy != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of scales",
+                       static_cast<size_t>(count) * sizeof(float));
     for (int64_t i = 0; i < count; ++i) {
       copy[i] = data[0];
     }

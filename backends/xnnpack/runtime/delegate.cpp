@@ -324,8 +324,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
       xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &made);
   filters_ = nullptr;
   ET_CHECK_OR_RETURN(status != xnn_status_out_of_memory, MemoryAllocationFailed,
-                     "xnnpack delegate: no memory for a runtime of %zu values and %zu nodes", model_.values.size(),
-                     model_.nodes.size());
+                     "xnnpack delegate: no memory for %zu bytes of a runtime with %zu values and %zu nodes",
+                     failed_nbytes(), model_.values.size(), model_.nodes.size());
   ET_CHECK_OR_RETURN(status == xnn_status_success, NotSupported,
                      "xnnpack delegate: the library cannot make a runtime (status %d)", static_cast<int>(status));
   std::unique_ptr<xnn_runtime, decltype(&xnn_delete_runtime)> owner(made, &xnn_delete_runtime);

@@ -1,5 +1,7 @@
 #include "backends/xnnpack/runtime/subgraph.h"
 
+#include "backends/xnnpack/kernels/library.h"
+
 #include <array>
 #include <cmath>
 
@@ -173,8 +175,11 @@ xnn_status define_node(xnn_subgraph_t subgraph, const Node& node, Span<const Sha
   return xnn_status_unsupported_parameter;
 }
 
-Error error_of(xnn_status status) {
-  return status == xnn_status_out_of_memory ? Error::MemoryAllocationFailed : Error::NotSupported;
+Error refuse(xnn_status status, const char* what) {
+  ET_CHECK_OR_RETURN(status != xnn_status_out_of_memory, MemoryAllocationFailed,
+                     "xnnpack delegate: no memory for %zu bytes of a %s", failed_nbytes(), what);
+  return ET_ERROR_WITH_MESSAGE(NotSupported, "xnnpack delegate: the library refuses a %s (status %d)", what,
+                               static_cast<int>(status));
 }
 
 }  // namespace
@@ -183,21 +188,18 @@ Error Subgraph::build(const Model& model, Span<const Shape> shapes, const Unpack
   const auto count = static_cast<uint32_t>(model.values.size());
   xnn_status status = xnn_create_subgraph(count, 0, &handle_);
   ET_CHECK_OR_RETURN(status == xnn_status_success, MemoryAllocationFailed,
-                     "xnnpack delegate: no memory for a graph of %u values", count);
+                     "xnnpack delegate: no memory for %zu bytes of a graph with %u values", failed_nbytes(), count);
   for (uint32_t i = 0; i < count; ++i) {
     status = define_value(handle_, model.values[i], filters.data_of(model.values[i]), shapes[i], i);
     if (status != xnn_status_success) {
-      ET_LOG_ERROR("xnnpack delegate: the library refuses value %u (status %d)", i, static_cast<int>(status));
-      return error_of(status);
+      return refuse(status, "value");
     }
   }
   for (const Node& node : model.nodes) {
     status = define_node(handle_, node, shapes);
     if (status != xnn_status_success) {
       *failed = static_cast<int32_t>(node.debug_handle);
-      ET_LOG_ERROR("xnnpack delegate: the library refuses a %s node (status %d)", node.type->name,
-                   static_cast<int>(status));
-      return error_of(status);
+      return refuse(status, node.type->name);
     }
   }
   return Error::Ok;

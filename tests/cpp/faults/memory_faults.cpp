@@ -64,7 +64,7 @@ struct Plan {
 /// The numbers of all outputs. Where there is no memory to pack a weight another kernel may run, which adds in another
 /// order.
 struct Outputs {
-  std::array<float, 8192> numbers;
+  std::array<float, 32768> numbers;
   size_t count = 0;
 
   void add(const Tensor& tensor) {
@@ -85,6 +85,11 @@ struct Outcome {
   Error error = Error::Ok;
   Outputs outputs;
   const char* step = "make";
+};
+
+/// A scenario with a fault, and what the same Module gives when it is run from the beginning after an error.
+struct FaultyOutcome : Outcome {
+  Outcome retried;
 };
 
 Error run(Module& module, const Call& call, size_t i, Outcome& out) {
@@ -123,14 +128,20 @@ Error run_all(Module& module, const Plan& plan, Outcome& out) {
 constexpr uint64_t kNever = UINT64_MAX - 1;
 
 /// Request `n` fails, and all later ones with `for_good`. `*requests`: how many there were.
-Outcome scenario(const Plan& plan, uint64_t n = kNever, bool for_good = false, uint64_t* requests = nullptr) {
-  Outcome out;
+FaultyOutcome scenario(const Plan& plan, uint64_t n = kNever, bool for_good = false, uint64_t* requests = nullptr) {
+  FaultyOutcome out;
   std::string path = plan.path;  // what is copied here is the program's own affair
   std::vector<std::string> data_files = plan.data_files;
   failing_memory::arm(n, for_good);
   {
     Module module(std::move(path), std::move(data_files));
     out.error = run_all(module, plan, out);
+    if (out.error != Error::Ok && std::strcmp(out.step, "load") != 0) {
+      failing_memory::disarm();
+      out.retried.step = "reset";
+      out.retried.error = module.reset_state();
+      out.retried.error = out.retried.error == Error::Ok ? run_all(module, plan, out.retried) : out.retried.error;
+    }
   }
   const uint64_t count = failing_memory::disarm();
   if (requests != nullptr) {
@@ -157,7 +168,7 @@ EValue input_of(const runtime::MethodMeta& meta, size_t i, bool smallest) {
   std::vector<double> numbers;
   for (int64_t n = 0; n < count; ++n) {
     numbers.push_back(is_floating(info.dtype) ? static_cast<double>((n * 37 + 11) % 101) / 50 - 1
-                                                            : static_cast<double>(n % 2));
+                                              : static_cast<double>(n % 2));
   }
   return EValue(make_tensor_ptr(sizes, numbers, std::vector<uint8_t>(info.dim_order.begin(), info.dim_order.end()), {},
                                 info.dtype));
@@ -211,7 +222,7 @@ Expected expect(const Plan& plan) {
 /// The scenario with a request that fails, then without. Writes what is wrong, a line.
 void fault(const Plan& plan, uint64_t n, bool for_good, const Expected& expected, std::string* wrong) {
   the_log = {};
-  const Outcome out = scenario(plan, n, for_good);
+  const FaultyOutcome out = scenario(plan, n, for_good);
   const size_t nbytes = failing_memory::failed_nbytes();
   const Log said = the_log;
   the_log = {};
@@ -226,6 +237,11 @@ void fault(const Plan& plan, uint64_t n, bool for_good, const Expected& expected
     add("other outputs without an error");
   } else if (out.error != Error::Ok && (out.error != Error::MemoryAllocationFailed || !says)) {
     add(std::string(to_string(out.error)) + ", '" + said.text + "'");
+  }
+  const bool is_retried = out.error != Error::Ok && std::strcmp(out.step, "load") != 0;
+  if (is_retried && (out.retried.error != Error::Ok || !out.retried.outputs.are(expected.outputs))) {
+    add(std::string("the same Module afterwards: ") + to_string(out.retried.error) + " at " + out.retried.step + ", '" +
+        said.text + "'");
   }
   if (again.error != Error::Ok || !again.outputs.are(expected.outputs)) {
     add(std::string("afterwards ") + to_string(again.error) + " at " + again.step + ", '" + the_log.text + "'");
@@ -299,8 +315,8 @@ int main(int argc, char** argv) {
   set_log_hook(&keep);
   threads::set_num_threads(2);
   const Plan plan = make_plan(argv[first], {argv + first + 1, argv + argc});
-  auto& shared = *static_cast<Shared*>(
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto& shared =
+      *static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (!in_child([&] { shared.expected = expect(plan); })) {
     return 2;
   }

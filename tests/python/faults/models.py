@@ -86,6 +86,9 @@ MODELS: dict[str, Callable[[], et.ExecutorchProgramManager]] = {
     "attention": lambda: lower(Attention(), WORDS, False),
     "conv_xnnpack": lambda: lower(conv_net(), IMAGES, True),
     "attention_xnnpack": lambda: lower(Attention(), WORDS, True),
+    "transposed_xnnpack": lambda: lower(nn.ConvTranspose2d(3, 6, 3, 2, 1), IMAGES, True),
+    "dynamic_conv_xnnpack": lambda: lower(nn.Conv2d(3, 6, 3, padding=1), IMAGES, True, "dynamic_int8"),
+    "static_int8_xnnpack": lambda: lower(conv_net(), IMAGES, True, "static_int8"),
     "static_int8": lambda: lower(conv_net(), IMAGES, False, "static_int8"),
     "dynamic_int8_xnnpack": lambda: lower(mlp(), ROWS, True, "dynamic_int8"),
     "external_weights": lambda: lower(

@@ -203,7 +203,7 @@ Result<void*> create_filter(void* argument) {
   const PixelProduct& p = *request.to;
   void* memory = nullptr;
   if (posix_memalign(&memory, 64, request.groups * p.group_floats * sizeof(float)) != 0) {
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu numbers", request.groups * p.group_floats);
+    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", request.groups * p.group_floats * sizeof(float));
     return Error::MemoryAllocationFailed;
   }
   std::unique_ptr<float[]> reordered;
@@ -211,7 +211,8 @@ Result<void*> create_filter(void* argument) {
     reordered.reset(new (std::nothrow) float[columns_of_a_tile() * p.depth()]);
     if (reordered == nullptr) {
       std::free(memory);
-      ET_LOG_ERROR("convolution: no memory for %zu columns of a filter", columns_of_a_tile());
+      ET_LOG_ERROR("convolution: no memory for %zu bytes of a filter's columns",
+                   columns_of_a_tile() * p.depth() * sizeof(float));
       return Error::MemoryAllocationFailed;
     }
   }

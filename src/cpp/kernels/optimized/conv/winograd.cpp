@@ -119,7 +119,8 @@ Result<void*> create_filter(void* argument) {
   const size_t points = (request.tile + 2) * (request.tile + 2);
   const size_t floats = points * (request.filter.planes * request.in_channels * strip + kPointSlack);  // of a strip
   auto* const packed = new (std::nothrow) PackedFilter();
-  ET_CHECK_OR_RETURN(packed != nullptr, MemoryAllocationFailed, "convolution: no memory for a filter");
+  ET_CHECK_OR_RETURN(packed != nullptr, MemoryAllocationFailed,
+                     "convolution: no memory for the %zu bytes of a filter's head", sizeof(PackedFilter));
   packed->nbytes = strips * floats * sizeof(float);
   packed->is_mapped = packed->nbytes >= runtime::kHugePage / 2;
   void* memory = nullptr;

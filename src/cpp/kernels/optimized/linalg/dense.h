@@ -75,8 +75,8 @@ class DenseWork {
   /// Errors: MemoryAllocationFailed where it is more than was asked for, in at most kMatrices pieces.
   Result<T*> vector(int64_t n) {
     void* const memory = own_.allocate(static_cast<size_t>(n) * sizeof(T), kAlignment);
-    ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "a decomposition has no room for %" PRId64 " numbers",
-                       n);
+    ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "a decomposition has no room for %zu bytes",
+                       static_cast<size_t>(n) * sizeof(T));
     return static_cast<T*>(memory);
   }
   Result<Dense<T>> matrix(int64_t rows, int64_t cols) {

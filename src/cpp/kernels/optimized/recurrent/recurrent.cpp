@@ -90,7 +90,8 @@ constexpr char kMaker = 0;  // its address names this maker in the shared cache
 Result<void*> create_packed(void* argument) {
   const auto& packing = *static_cast<const Packing*>(argument);
   void* const memory = ::operator new(packing.size() * sizeof(float), kAlignment, std::nothrow);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu packed weights", packing.size());
+  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of packed weights",
+                     packing.size() * sizeof(float));
   pack(packing, static_cast<float*>(memory));
   return memory;
 }

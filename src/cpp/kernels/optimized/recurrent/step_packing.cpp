@@ -45,7 +45,8 @@ constexpr std::align_val_t kAlignment{64};
 Result<void*> create_packed(void* argument) {
   const auto& packing = *static_cast<const StepPacking*>(argument);
   void* const memory = ::operator new(packing.size() + packing.hidden, kAlignment, std::nothrow);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu packed weights", packing.size());
+  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of packed weights",
+                     packing.size() + packing.hidden);
   auto* const to = static_cast<int8_t*>(memory);
   pack(packing, to + packing.size(), to);
   return memory;
