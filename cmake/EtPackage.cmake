@@ -15,7 +15,7 @@ set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
 set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host et_threads
-    et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_optimized et_builtin et_extension et_training)
+    et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_optimized et_builtin et_extension et_c_api et_training)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
 function(et_install_package)
   set(targets ${ET_PACKAGE_LIBRARIES} ${ET_PACKAGE_INTERFACES})

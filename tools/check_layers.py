@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "numerics", "ops", "schema", "runtime", "threads", "kernels")
-_HOST_SIDE = ("devtools", "training", "builtin", "extension")
+_HOST_SIDE = ("devtools", "training", "builtin", "extension", "c_api")
 _ALL = (*_RUNTIME_SIDE, *_HOST_SIDE, "ir", "passes", "delegation", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
@@ -39,6 +39,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "kernels": ("base", "numerics", "ops", "runtime", "threads"),
     "builtin": (*_RUNTIME_SIDE, "backends"),
     "extension": ("base", "runtime", "threads", "builtin"),
+    "c_api": ("base", "runtime", "threads", "extension"),
     "driver": _ALL,
     "bindings": _ALL,
     "tools": _ALL,

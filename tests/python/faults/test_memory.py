@@ -1,6 +1,5 @@
 """Memory that runs out at the n-th request, for all n, in C++; and as an exception in Python."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from tests.python.faults.models import MODELS, write
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = Path(os.environ.get("ET_BUILD", ROOT / "build/dev")) / "bin/et_memory_faults"
+PROGRAM = ROOT / "build/dev/bin/et_memory_faults"
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="a build without C++ tests, or with sanitizers, which allocate")

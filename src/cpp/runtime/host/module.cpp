@@ -111,12 +111,14 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
   ET_CHECK_OR_RETURN(session->program_ == this, InvalidArgument, "the session belongs to another program");
   ET_TRY(const MethodMeta meta, program_->method_meta(name));
   std::unique_ptr<HostMethod> host(new HostMethod(std::move(session)));
+  const auto either = [](MemoryAllocator* given, HeapAllocator& own) { return given != nullptr ? given : &own; };
+  MemoryAllocator* const planned = either(method_options.memory, host->planned_memory_);
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
     const uint64_t nbytes = meta.memory_planned_buffer_is_state(i) ? 0 : meta.memory_planned_buffer_size(i);
     void* memory = nullptr;
     if (nbytes > 0) {
       const bool fits = nbytes <= SIZE_MAX - kReadAhead;
-      memory = fits ? host->planned_memory_.allocate(static_cast<size_t>(nbytes) + kReadAhead, 64) : nullptr;
+      memory = fits ? planned->allocate(static_cast<size_t>(nbytes) + kReadAhead, 64) : nullptr;
       ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed,
                          "method '%.*s' plans a buffer of %" PRIu64 " bytes, which the system does not give",
                          static_cast<int>(name.size()), name.data(), nbytes);
@@ -124,10 +126,10 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
     host->planned_.emplace_back(static_cast<uint8_t*>(memory), static_cast<size_t>(nbytes));
     host->planned_nbytes_ += static_cast<size_t>(nbytes);
   }
-  host->manager_.method_allocator = &host->method_memory_;
+  host->manager_.method_allocator = either(method_options.memory, host->method_memory_);
   host->manager_.planned_memory = host->planned_;
-  host->manager_.temp_allocator = &host->temp_memory_;
-  host->manager_.data_allocator = &host->data_memory_;
+  host->manager_.temp_allocator = either(method_options.temp_memory, host->temp_memory_);
+  host->manager_.data_allocator = either(method_options.data_memory, host->data_memory_);
   MethodOptions options;
   options.kernels = options_.kernels;
   options.backends = options_.backends;

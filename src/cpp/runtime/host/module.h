@@ -46,6 +46,10 @@ struct HostMethodOptions {
   uint64_t seed = 0;
   uint64_t max_backward_jumps = MethodOptions{}.max_backward_jumps;
   threads::ThreadPool* pool = nullptr;  ///< instead of the program's; nullptr: the program's
+  /// The method's memory, each used by nothing else and alive longer than the method; nullptr: the heap.
+  MemoryAllocator* memory = nullptr;       ///< planned buffers, and what lives as long as the method
+  MemoryAllocator* data_memory = nullptr;  ///< reset at each execution
+  MemoryAllocator* temp_memory = nullptr;  ///< reset after each instruction that took some
 };
 
 class HostProgram;
