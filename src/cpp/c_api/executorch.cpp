@@ -428,7 +428,7 @@ et_status et_method_get_output_double(et_method* method, size_t i, double* out) 
 et_status et_method_reset_state(et_method* method) {
   return call([&]() -> Error {
     ET_RETURN_IF_ERROR(check_given(method, "method"));
-    return method->host->session()->reset();
+    return method->host->method().reset_state();
   });
 }
 

@@ -23,10 +23,15 @@ namespace {
 std::atomic<uint32_t> process_generation{1};
 std::atomic<bool> fork_handler_installed{false};
 
-void install_fork_handler() {
-  if (!fork_handler_installed.exchange(true)) {
-    pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1, std::memory_order_relaxed); });
+/// False when there is no memory for it.
+bool install_fork_handler() {
+  if (fork_handler_installed.exchange(true)) {
+    return true;
   }
+  const int error =
+      pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1, std::memory_order_relaxed); });
+  fork_handler_installed.store(error == 0);
+  return error == 0;
 }
 
 /// One loop that the workers run.
@@ -153,8 +158,7 @@ class SharedPool final : public ThreadPool {
  private:
   WorkerPool* remake(size_t count, uint32_t generation) {
     shut_down();
-    install_fork_handler();
-    WorkerPool* const workers = WorkerPool::create(count);
+    WorkerPool* const workers = install_fork_handler() ? WorkerPool::create(count) : nullptr;
     workers_.store(workers, std::memory_order_relaxed);
     made_in_ = generation;
     made_with_ = count;
