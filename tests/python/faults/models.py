@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from executorch_py import quantizer
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
 
 import executorch_py as et
+from executorch_py import quantizer
 
 
 class Lstm(nn.Module):
@@ -60,7 +60,9 @@ def dynamic(x: torch.Tensor, name: str = "n") -> tuple[dict[int, torch.export.Di
     return ({0: torch.export.Dim(name, min=1, max=len(x))},)
 
 
-def lower(module: nn.Module, x: torch.Tensor, delegate: bool, flow: str = "", config=None) -> et.ExecutorchProgramManager:
+def lower(
+    module: nn.Module, x: torch.Tensor, delegate: bool, flow: str = "", config=None
+) -> et.ExecutorchProgramManager:
     torch.manual_seed(0)
     module = module.eval()
     if flow:
@@ -91,9 +93,7 @@ MODELS: dict[str, Callable[[], et.ExecutorchProgramManager]] = {
     "static_int8_xnnpack": lambda: lower(conv_net(), IMAGES, True, "static_int8"),
     "static_int8": lambda: lower(conv_net(), IMAGES, False, "static_int8"),
     "dynamic_int8_xnnpack": lambda: lower(mlp(), ROWS, True, "dynamic_int8"),
-    "external_weights": lambda: lower(
-        mlp(), ROWS, True, config=et.ExecutorchBackendConfig(external_constants=True)
-    ),
+    "external_weights": lambda: lower(mlp(), ROWS, True, config=et.ExecutorchBackendConfig(external_constants=True)),
     "methods": methods,
 }
 

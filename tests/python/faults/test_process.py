@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from executorch_py import runtime
 
 import executorch_py as et
+from executorch_py import runtime
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +143,8 @@ print(np.array(runtime.Runtime.get().load_program(sys.argv[2]).load_method("forw
 
 
 def test_an_interrupt_ends_a_long_call_soon(file, tmp_path):
+    from torch._higher_order_ops.while_loop import while_loop
+
     class Long(torch.nn.Module):
         def forward(self, x):
             def go(i, y):
@@ -151,7 +153,7 @@ def test_an_interrupt_ends_a_long_call_soon(file, tmp_path):
             def step(i, y):
                 return i + 1, (y @ y).clamp(-1, 1)
 
-            return torch.ops.higher_order.while_loop(go, step, (torch.tensor(0), x))[1]
+            return while_loop(go, step, (torch.tensor(0), x))[1]
 
     exported = torch.export.export(Long(), (torch.randn(400, 400),))
     et.to_edge_transform_and_lower(exported).to_executorch().save(tmp_path / "long.pte")

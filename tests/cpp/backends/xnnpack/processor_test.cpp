@@ -16,12 +16,24 @@ TEST(Processor, SaysWhatCpuinfoSays) {
   ASSERT_TRUE(initialize());
   ASSERT_NE(&isa, &cpuinfo_isa);
   ASSERT_TRUE(cpuinfo_initialize());
-#define SAME(name) EXPECT_EQ(cpuinfo_isa.name, isa.name) << #name
-  SAME(sse3), SAME(ssse3), SAME(sse4_1), SAME(sse4_2), SAME(avx), SAME(fma3), SAME(f16c), SAME(avx2), SAME(gfni);
-  SAME(avxvnni), SAME(avx_vnni_int8), SAME(avx_vnni_int16), SAME(avx10_1);
-  SAME(avx512f), SAME(avx512dq), SAME(avx512cd), SAME(avx512bw), SAME(avx512vl), SAME(avx512vbmi), SAME(avx512vnni);
-  SAME(avx512fp16), SAME(avx512bf16), SAME(amx_bf16), SAME(amx_tile), SAME(amx_int8), SAME(amx_fp16);
-#undef SAME
+  struct Flag {
+    const char* name;
+    bool cpuinfo_x86_isa::* value;
+  };
+#define FLAG(name)                \
+  {                               \
+    #name, &cpuinfo_x86_isa::name \
+  }
+  const Flag flags[] = {FLAG(sse3),          FLAG(ssse3),          FLAG(sse4_1),   FLAG(sse4_2),     FLAG(avx),
+                        FLAG(fma3),          FLAG(f16c),           FLAG(avx2),     FLAG(gfni),       FLAG(avxvnni),
+                        FLAG(avx_vnni_int8), FLAG(avx_vnni_int16), FLAG(avx10_1),  FLAG(avx512f),    FLAG(avx512dq),
+                        FLAG(avx512cd),      FLAG(avx512bw),       FLAG(avx512vl), FLAG(avx512vbmi), FLAG(avx512vnni),
+                        FLAG(avx512fp16),    FLAG(avx512bf16),     FLAG(amx_bf16), FLAG(amx_tile),   FLAG(amx_int8),
+                        FLAG(amx_fp16)};
+#undef FLAG
+  for (const Flag& flag : flags) {
+    EXPECT_EQ(cpuinfo_isa.*flag.value, isa.*flag.value) << flag.name;
+  }
   const bool is_zen4 = get_core(0)->uarch == cpuinfo_uarch_zen4;
   EXPECT_EQ(cpuinfo_get_core(0)->uarch == cpuinfo_uarch_zen4, is_zen4);
 }

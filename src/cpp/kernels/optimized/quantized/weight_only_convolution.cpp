@@ -45,7 +45,8 @@ Result<SharedCache*> packed_forms(SharedCache& shared, const IntegerFilter& f) {
   const uint64_t shape = (uint64_t{f.rows} << 40) | (uint64_t{f.columns} << 16) | f.taps;
   const auto create = [](void*) -> Result<void*> {
     SharedCache* const made = new (std::nothrow) runtime::HeapSharedCache();
-    ET_CHECK_OR_RETURN(made != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of a cache", kOp, sizeof(*made));
+    ET_CHECK_OR_RETURN(made != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of a cache", kOp,
+                       sizeof(*made));
     return static_cast<void*>(made);
   };
   ET_TRY(void* const found, shared.get_or_create({&kMaker, f.data, f.scales, variant, shape}, create, nullptr,
