@@ -11,6 +11,6 @@ def test_the_page(tmp_path):
     first = next(line for line in lines if line.startswith("4 numbers, the first is "))
     ctypes = next(line for line in lines if line.startswith("ctypes: ["))
     assert abs(float(first.split()[-1]) - float(ctypes.removeprefix("ctypes: [").split(",")[0])) < 1e-5
-    assert any(line.startswith("refused: ") and "8" in line for line in lines)
+    assert any(line.startswith("refused: input 0") and "size 2" in line for line in lines)
     program = next(text for _, name, text in BLOCK.findall(PAGE) if name == "first.c")
     assert len([line for line in program.splitlines() if line.strip()]) <= 12
