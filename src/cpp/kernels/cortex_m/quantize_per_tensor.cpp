@@ -22,7 +22,8 @@ Error quantize_per_tensor_out(KernelContext& context, const Tensor& input, doubl
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
   const auto inverse = static_cast<float>(1.0 / scale);
   const auto shift = static_cast<float>(zero_point);
-  const auto low = static_cast<float>(quant_min), high = static_cast<float>(quant_max);
+  const auto low = static_cast<float>(static_cast<int32_t>(quant_min));
+  const auto high = static_cast<float>(static_cast<int32_t>(quant_max));
   const auto* const from = input.const_data_ptr<float>();
   auto* const to = out.mutable_data_ptr<int8_t>();
   const auto n = static_cast<size_t>(out.numel());
