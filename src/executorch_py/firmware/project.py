@@ -134,8 +134,8 @@ class Project:
             model: The model.
             pools: Sizes of its memory.
             origin: A sentence on where these are from.
-            plain_kernels: Those that some instruction got although kernels/cortex_m has the operator; None keeps all, as
-                it is not known yet.
+            plain_kernels: Those that some instruction got although kernels/cortex_m has the operator; None keeps all,
+                as it is not known yet.
 
         Raises:
             InvalidArgumentError: The model calls kernels that no library for microcontrollers has; they are named.
