@@ -365,6 +365,62 @@ def scatter(g: Graph) -> None:
     g.operator(Op.SCATTER, operands, [n, k, c], dtype, g.attribute("Scatter"))
 
 
+def float_convolution(g: Graph) -> None:
+    kernel, dilation, ic, oc = g.sizes(2, 4), g.sizes(2, 2), g.ints(1, 9), g.ints(1, 9)
+    (h, sh, top, bottom, oh), (w, sw, left, right, ow) = (window(g, k, d, 2) for k, d in zip(kernel, dilation))
+    weight, bias = (g.const(g.values(shape, DType.FP32), DType.FP32) for shape in ([oc, *kernel, ic], [oc]))
+    zero = g.const([0.0], DType.FP32)
+    attribute = g.attribute("Conv2d", [top, bottom, left, right], [sh, sw], dilation, False, DType.FP32)
+    operands = [g.input([1, h, w, ic], DType.FP32), weight, bias, zero, zero]
+    g.operator(Op.CONV2D, operands, [1, oh, ow, oc], DType.FP32, attribute)
+
+
+def float_matmul(g: Graph) -> None:
+    n, h, c, w = g.sizes(4, 12)
+    zero = g.const([0.0], DType.FP32)
+    operands = [g.input([n, h, c], DType.FP32), g.input([n, c, w], DType.FP32), zero, zero]
+    g.operator(Op.MATMUL, operands, [n, h, w], DType.FP32, g.attribute("MatMul"))
+
+
+def float_pool(g: Graph) -> None:
+    kernel = g.sizes(2, 5)
+    (h, sh, top, bottom, oh), (w, sw, left, right, ow) = (window(g, k, 1, k - 1) for k in kernel)
+    x, zero = g.input([1, h, w, 3], DType.FP32), g.const([0.0], DType.FP32)
+    place = (kernel, [sh, sw], [top, bottom, left, right])
+    if g.flag():
+        average = g.attribute("AvgPool2d", *place, DType.FP32)
+        g.operator(Op.AVG_POOL2D, [x, zero, zero], [1, oh, ow, 3], DType.FP32, average)
+    else:
+        g.operator(Op.MAX_POOL2D, [x], [1, oh, ow, 3], DType.FP32, g.attribute("MaxPool2d", *place, PROPAGATE))
+
+
+def float_mul(g: Graph) -> None:
+    shapes, full = broadcast_shapes(g, 2)
+    operands = [g.input(shape, DType.FP32) for shape in shapes] + [g.const([0], DType.INT8)]
+    g.operator(Op.MUL, operands, full, DType.FP32, g.attribute("Mul"))
+
+
+def float_cast(g: Graph) -> None:
+    shape, target = g.sizes(3), g.pick(DType.INT8, DType.INT16, DType.INT32)
+    g.operator(Op.CAST, [g.input(shape, DType.FP32)], shape, target, g.attribute("Cast"))
+
+
+def float_unary(g: Graph) -> None:
+    name = g.pick("Sigmoid", "Tanh", "Exp", "Ceil", "Floor", "Erf", "Abs", "Reciprocal")
+    unary(getattr(Op, name.upper()), name, (DType.FP32,))(g)
+
+
+def float_binary(g: Graph) -> None:
+    name = g.pick("Add", "Sub", "Maximum", "Minimum")
+    binary(getattr(Op, name.upper()), name, (DType.FP32,))(g)
+
+
+def float_reduce(g: Graph) -> None:
+    name = g.pick("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProduct", "ArgMax")
+    op = Op.ARGMAX if name == "ArgMax" else getattr(Op, f"REDUCE_{name.removeprefix('Reduce').upper()}")
+    reduce(op, name, (DType.FP32,))(g)
+
+
 I32, INTS, BOOL = (DType.INT32,), (DType.INT8, DType.INT16, DType.INT32), (DType.BOOL,)
 HALF = (-(2**30), 2**30 - 1)
 
@@ -411,6 +467,14 @@ KINDS: dict[str, Callable[[Graph], None]] = {
     "argmax": reduce(Op.ARGMAX, "ArgMax", (DType.INT8, DType.INT16)),
     "gather": gather,
     "scatter": scatter,
+    "float_conv2d": float_convolution,
+    "float_matmul": float_matmul,
+    "float_pool": float_pool,
+    "float_mul": float_mul,
+    "float_cast": float_cast,
+    "float_unary": float_unary,
+    "float_binary": float_binary,
+    "float_reduce": float_reduce,
     **{
         op.name.lower(): movement(op)
         for op in (Op.RESHAPE, Op.TRANSPOSE, Op.REVERSE, Op.SLICE, Op.TILE, Op.CONCAT, Op.PAD, Op.IDENTITY)

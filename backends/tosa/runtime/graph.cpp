@@ -59,7 +59,7 @@ Error Graph::check_arguments(Span<EValue* const> args) const {
                        i, to_string(tensor.scalar_type()), tensor.dim(), tensor.numel(), dtype_name(value.dtype),
                        value.rank, value.numel);
     ET_CHECK_OR_RETURN(i < num_inputs_ || !tensor.unsafe_impl()->read_only(), InvalidArgument,
-                       "TOSA: output %zu is a constant", i - num_inputs_);
+                       "TOSA: output %zu is a constant", i - size_t{num_inputs_});
   }
   return Error::Ok;
 }

@@ -19,7 +19,7 @@ constexpr uint32_t kMaxShapeValues = 2 * kMaxRank;
 constexpr uint32_t kUndefined = UINT32_MAX;
 
 int compare(const flatbuffers::String& a, const flatbuffers::String& b) {
-  const int order = std::memcmp(a.data(), b.data(), std::min(a.size(), b.size()));
+  const int order = std::memcmp(a.data(), b.data(), std::min<size_t>(a.size(), b.size()));
   return order != 0 ? order : (a.size() > b.size()) - (a.size() < b.size());
 }
 
@@ -171,7 +171,7 @@ Result<Value*> GraphLoader::find(const flatbuffers::String& wanted) const {
   const uint32_t* place = std::lower_bound(
       begin, end, wanted, [this](uint32_t id, const auto& key) { return compare(*name(id), key) < 0; });
   ET_CHECK_OR_RETURN(place != end && compare(*name(*place), wanted) == 0, InvalidProgram,
-                     "TOSA payload: there is no value '%.*s'", static_cast<int>(std::min(wanted.size(), 64u)),
+                     "TOSA payload: there is no value '%.*s'", static_cast<int>(std::min<size_t>(wanted.size(), 64)),
                      wanted.c_str());
   return graph_.values_ + *place;
 }
@@ -329,12 +329,13 @@ Error GraphLoader::plan() {
       if (other.offset >= offset + value.nbytes) {
         break;
       }
-      offset = std::max(offset, (other.offset + size_t{other.nbytes} + kArenaAlignment - 1) & ~(kArenaAlignment - 1));
+      offset = std::max<size_t>(offset,
+                                (other.offset + size_t{other.nbytes} + kArenaAlignment - 1) & ~(kArenaAlignment - 1));
     }
     ET_CHECK_OR_RETURN(offset + value.nbytes <= INT32_MAX, InvalidProgram,
                        "TOSA payload: intermediate values over 2 GiB");
     value.offset = static_cast<uint32_t>(offset);
-    end = std::max(end, offset + value.nbytes);
+    end = std::max<size_t>(end, offset + value.nbytes);
     Value** const place = std::lower_bound(placed, placed + num_placed, &value,
                                            [](const Value* a, const Value* b) { return a->offset < b->offset; });
     std::memmove(place + 1, place, static_cast<size_t>(placed + num_placed - place) * sizeof(*place));
