@@ -1,6 +1,7 @@
 """Runs a TOSA payload with Arm's reference model.
 
-For tests and for checking what a payload means; the runtime has an interpreter of its own, which gives the same integers.
+For tests and for checking what a payload means. The runtime has an interpreter of its own, which gives the same
+integers.
 
 >>> outputs = run(payload, [np.zeros((1, 8), np.int8)])  # doctest: +SKIP
 """

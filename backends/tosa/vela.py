@@ -3,8 +3,8 @@
 >>> compiled = compile_payload(payload, VelaOptions("ethos-u55-128"))  # doctest: +SKIP
 >>> print(compiled.report)  # operators, memory, cycles a layer  # doctest: +SKIP
 
-The result's payload is that of the published backend id ``EthosUBackend``: blocks of a name, a size and bytes. Cycles are
-Vela's **estimates**; nothing here has run on silicon.
+The result's payload is that of the published backend id ``EthosUBackend``: blocks of a name, a size and bytes. Cycles
+are Vela's **estimates**; nothing here has run on silicon.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def tosa_python() -> Path:
     """The Python of .venv-tosa, or of ET_TOSA_PYTHON.
 
-    Without one the calling test is skipped, unless ET_REQUIRE_PEER is set (as the Makefile does): tests cannot go missing
-    unseen.
+    Without one the calling test is skipped, unless ET_REQUIRE_PEER is set (as the Makefile does): tests cannot go
+    missing unseen.
     """
     python = Path(os.environ.get("ET_TOSA_PYTHON", ROOT / ".venv-tosa" / "bin" / "python"))
     if not python.exists():
