@@ -250,7 +250,10 @@ std::vector<std::tuple<uint32_t, std::string, std::string>> query_support(const 
   }
   std::vector<std::tuple<uint32_t, std::string, std::string>> out;
   const delegation::Leaving leaving{leave_parts, leave_functions, target_isas(isa)};
-  for (delegation::NodeSupport& node : delegation::query_support(*handle.program, *compiler, specs, leaving)) {
+  Result<std::vector<delegation::NodeSupport>> answers =
+      driver::query_support(*handle.program, *compiler, specs, leaving);
+  check(answers.error());
+  for (delegation::NodeSupport& node : *answers) {
     out.emplace_back(node.debug_handle, std::move(node.refusal), std::move(node.costs));
   }
   return out;

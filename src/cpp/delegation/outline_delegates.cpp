@@ -5,124 +5,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "delegation/outline_part.h"
 #include "ops/names.h"
 
 namespace et::delegation {
 namespace {
 
 using Part = std::vector<ir::Node*>;
-
-/// An integer weight: what folding leaves alone so that backends see integers.
-bool is_dequantized_constant(const ir::Node& node) {
-  bool constant = node.op.find("dequantize") != std::string::npos;
-  node.for_each_input([&](const ir::Value* input) {
-    constant = constant && input->producer() != nullptr && input->producer()->op == "constant";
-  });
-  return constant;
-}
-
-/// A part as a graph of its own, and what it takes from and gives to the method.
-struct Outline {
-  explicit Outline(const std::string& name) : graph(name) {}
-
-  ir::Graph graph;
-  std::vector<ir::Argument> inputs;
-  std::vector<ir::Value*> outputs;
-};
-
-/// Copies the nodes of a part.
-class Outliner {
- public:
-  Outliner(const Part& part, const std::string& name)
-      : part_(part), members_(part.begin(), part.end()), outline_(std::make_unique<Outline>(name)) {}
-
-  std::unique_ptr<Outline> run() {
-    for (const ir::Node* node : part_) {
-      copy(*node);
-    }
-    for (const ir::Node* node : part_) {
-      for (const auto& result : node->results()) {
-        if (is_used_outside(*result)) {
-          outline_->outputs.push_back(result.get());
-          outline_->graph.outputs.push_back(argument(copies_.at(result.get())));
-        }
-      }
-    }
-    return std::move(outline_);
-  }
-
- private:
-  static ir::Argument argument(ir::Value* value) {
-    ir::Argument out;
-    out.data = value;
-    return out;
-  }
-
-  void copy(const ir::Node& node) {
-    std::vector<ir::Argument> args;
-    for (const ir::Argument& given : node.args()) {
-      args.push_back(copied(given));
-    }
-    ir::Node* own = outline_->graph.create_node(node.op, std::move(args));
-    own->symbol = node.symbol;
-    own->source = node.source;
-    own->debug_handle = node.debug_handle;
-    own->merged_handles = node.merged_handles;
-    for (const auto& result : node.results()) {
-      copies_.emplace(result.get(), own->add_result(result->name, result->type));
-    }
-  }
-
-  ir::Argument copied(const ir::Argument& given) {
-    if (ir::Value* value = given.value()) {
-      return argument(inside(value));
-    }
-    const auto* list = given.as<ir::Argument::List>();
-    if (list == nullptr) {
-      return given;
-    }
-    ir::Argument out;
-    ir::Argument::List items;
-    for (const ir::Argument& item : *list) {
-      items.push_back(copied(item));
-    }
-    out.data = std::move(items);
-    return out;
-  }
-
-  /// The value in the part that stands for one of the method: a copy, a constant, or a new input.
-  ir::Value* inside(ir::Value* value) {
-    if (const auto found = copies_.find(value); found != copies_.end()) {
-      return found->second;
-    }
-    const ir::Node* producer = value->producer();
-    ir::Value* own = nullptr;
-    if (producer != nullptr && producer->op == "constant") {
-      ir::Node* constant = outline_->graph.create_node("constant", {});
-      constant->symbol = producer->symbol;
-      own = constant->add_result(value->name, value->type);
-    } else if (producer != nullptr && is_dequantized_constant(*producer)) {
-      copy(*producer);  // an integer weight: each part that uses it gets it as it is
-      return copies_.at(value);
-    } else {
-      own = outline_->graph.add_input(value->name, value->type);
-      outline_->inputs.push_back(argument(value));
-    }
-    copies_.emplace(value, own);
-    return own;
-  }
-
-  bool is_used_outside(const ir::Value& value) const {
-    return value.graph()->is_output(&value) ||
-           std::any_of(value.users().begin(), value.users().end(),
-                       [&](const ir::Node* user) { return members_.count(user) == 0; });
-  }
-
-  const Part& part_;
-  std::unordered_set<const ir::Node*> members_;
-  std::unique_ptr<Outline> outline_;
-  std::unordered_map<const ir::Value*, ir::Value*> copies_;
-};
 
 /// Puts the nodes of the graph into an order in which every part stands together; equal ones keep their order.
 class Reorder {
@@ -205,8 +94,8 @@ class Reorder {
 class DelegateCutter {
  public:
   DelegateCutter(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
-                 ir::Diagnostics& diagnostics)
-      : program_(program), table_(table), compilers_(compilers), diagnostics_(diagnostics) {
+                 ir::Diagnostics& diagnostics, passes::ConstantEvaluator* evaluator)
+      : program_(program), table_(table), compilers_(compilers), diagnostics_(diagnostics), evaluator_(evaluator) {
     for (size_t i = 0; i < program.named_data.size(); ++i) {
       named_data_.emplace(program.named_data[i].key, i);
     }
@@ -286,9 +175,9 @@ class DelegateCutter {
       return diagnose(diagnostics_, Error::NotFound, method, &first,
                       "this build has no compiler for backend '" + spec->second.backend_id + "'");
     }
-    const std::unique_ptr<Outline> outline = Outliner(part, method.name + "." + first.tag).run();
+    const std::unique_ptr<Outline> outline = outline_part(part, method.name + "." + first.tag);
     passes::BackendPayload payload;
-    const passes::BackendPart given{outline->graph, program_, spec->second.compile_specs, method.name};
+    const passes::BackendPart given{outline->graph, program_, spec->second.compile_specs, method.name, evaluator_};
     ET_RETURN_IF_ERROR(compiler->preprocess(given, payload, diagnostics_));
     for (ir::NamedData& data : payload.named_data) {
       const auto [place, is_new] = named_data_.emplace(data.key, program_.named_data.size());
@@ -326,6 +215,7 @@ class DelegateCutter {
   const DelegationTable& table_;
   const passes::BackendCompilers& compilers_;
   ir::Diagnostics& diagnostics_;
+  passes::ConstantEvaluator* evaluator_;
   std::map<std::string, size_t> named_data_;  // key -> place in the program's list
 };
 
@@ -352,8 +242,8 @@ void read_sizes_at_inputs(ir::Graph& graph) {
 }
 
 Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
-                        ir::Diagnostics& diagnostics) {
-  DelegateCutter cutter(program, table, compilers, diagnostics);
+                        ir::Diagnostics& diagnostics, passes::ConstantEvaluator* evaluator) {
+  DelegateCutter cutter(program, table, compilers, diagnostics, evaluator);
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
     ET_RETURN_IF_ERROR(cutter.cut(*method, *method));

@@ -35,7 +35,7 @@ using DelegationTable = std::map<std::string, DelegationSpec, std::less<>>;
 ///         InvalidArgument  two delegates put different bytes under one key of named data.
 ///         those of preprocess.
 Error outline_delegates(ir::Program& program, const DelegationTable& table, const passes::BackendCompilers& compilers,
-                        ir::Diagnostics& diagnostics);
+                        ir::Diagnostics& diagnostics, passes::ConstantEvaluator* evaluator = nullptr);
 
 /// Reads sizes at the inputs of the method instead of at values that a part may compute. A size that is read in between
 /// would divide the part, although the same number is known at the start.

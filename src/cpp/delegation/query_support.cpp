@@ -1,11 +1,13 @@
 #include "delegation/query_support.h"
 
 #include <iterator>
+#include <memory>
 #include <unordered_map>
 
 #include "delegation/leave_conversions.h"
 #include "delegation/leave_written_out.h"
 #include "delegation/outline_delegates.h"
+#include "delegation/outline_part.h"
 #include "delegation/weigh_parts.h"
 
 namespace et::delegation {
@@ -20,15 +22,35 @@ std::vector<ops::TargetIsa> processors_of(const Leaving& leaving) {
 
 class Query {
  public:
-  Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs)
-      : program_(program), compiler_(compiler), specs_(specs) {}
+  Query(ir::Program& program, passes::BackendCompiler& compiler, const std::vector<ir::Delegate::CompileSpec>& specs,
+        passes::ConstantEvaluator* evaluator)
+      : program_(program), compiler_(compiler), specs_(specs), evaluator_(evaluator) {}
+
+  /// For backends that judge whole parts: everything is taken, then what is refused is left until nothing is.
+  void ask_for_parts(ir::Graph& graph, std::string_view method) {
+    std::unordered_map<uint32_t, ir::Node*> nodes;
+    for (const auto& node : graph.nodes()) {
+      for (const auto& region : node->regions) {
+        ask_for_parts(*region, method);
+      }
+      if (!is_asked_for(*node)) {
+        continue;
+      }
+      node->tag = node->regions.empty() ? kTaken : "";
+      position_[node.get()] = answers.size();
+      nodes.emplace(node->debug_handle, node.get());
+      answers.push_back({node->debug_handle, node->regions.empty() ? "" : "control flow", ""});
+    }
+    while (leave_refused(graph, method, nodes)) {
+    }
+  }
 
   void ask(ir::Graph& graph, const Leaving& leaving) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
         ask(*region, leaving);
       }
-      if (node->op == "constant" || node->op == "buffer" || node->op == "delegate" || !node->tag.empty()) {
+      if (!is_asked_for(*node)) {
         continue;
       }
       std::string why = node->regions.empty() ? compiler_.refusal(*node, program_, specs_) : "control flow";
@@ -36,10 +58,7 @@ class Query {
       position_[node.get()] = answers.size();
       answers.push_back({node->debug_handle, std::move(why), ""});
     }
-    const auto refuse = [this](ir::Node& node, std::string why) {
-      node.tag.clear();
-      answers[position_.at(&node)].refusal = std::move(why);
-    };
+    const auto refuse = [this](ir::Node& node, std::string why) { leave(node, std::move(why)); };
     leave_conversions(graph, refuse);
     if (leaving.functions) {
       leave_written_out(graph, program_, compiler_, processors_of(leaving), refuse);
@@ -76,19 +95,55 @@ class Query {
   std::vector<NodeSupport> answers;
 
  private:
+  static bool is_asked_for(const ir::Node& node) {
+    return node.op != "constant" && node.op != "buffer" && node.op != "delegate" && node.tag.empty();
+  }
+
+  void leave(ir::Node& node, std::string why) {
+    node.tag.clear();
+    answers[position_.at(&node)].refusal = std::move(why);
+  }
+
+  /// True when a node was refused, so that the parts have to be asked for again.
+  bool leave_refused(const ir::Graph& graph, std::string_view method,
+                     const std::unordered_map<uint32_t, ir::Node*>& nodes) {
+    bool changed = false;
+    for (const std::vector<ir::Node*>& part : delegate_parts(graph)) {
+      if (part.front()->tag != kTaken) {
+        continue;
+      }
+      const std::unique_ptr<Outline> outline = outline_part(part, graph.name);
+      const passes::BackendPart given{outline->graph, program_, specs_, method, evaluator_};
+      for (passes::PartRefusal& refusal : compiler_.part_refusals(given)) {
+        const auto found = nodes.find(refusal.debug_handle);
+        if (found != nodes.end() && found->second->tag == kTaken) {
+          leave(*found->second, std::move(refusal.why));
+          changed = true;
+        }
+      }
+    }
+    return changed;
+  }
+
   ir::Program& program_;
   passes::BackendCompiler& compiler_;
   const std::vector<ir::Delegate::CompileSpec>& specs_;
+  passes::ConstantEvaluator* evaluator_;
   std::unordered_map<const ir::Node*, size_t> position_;
 };
 
 }  // namespace
 
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving) {
-  Query query(program, compiler, specs);
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving,
+                                       passes::ConstantEvaluator* evaluator) {
+  Query query(program, compiler, specs, evaluator);
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
+    if (compiler.judges_parts()) {
+      query.ask_for_parts(*method, method->name);
+      continue;
+    }
     query.ask(*method, leaving);
     if (leaving.parts) {
       query.weigh(*method, leaving);

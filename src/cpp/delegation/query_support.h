@@ -30,6 +30,7 @@ struct Leaving {
 /// One entry a node, in order, regions of control flow included; nodes that carry a tag already, constants and
 /// delegates are left out. Tags what is taken as it goes; `program` is not to be compiled afterwards.
 std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendCompiler& compiler,
-                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving);
+                                       const std::vector<ir::Delegate::CompileSpec>& specs, const Leaving& leaving,
+                                       passes::ConstantEvaluator* evaluator = nullptr);
 
 }  // namespace et::delegation

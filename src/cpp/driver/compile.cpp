@@ -46,7 +46,8 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
   ET_RETURN_IF_ERROR(manager.run(passes::before_cut(), *program, context));
   const passes::BackendCompilers no_backends;
   ET_RETURN_IF_ERROR(delegation::outline_delegates(
-      *program, options.delegation, options.backends != nullptr ? *options.backends : no_backends, diagnostics));
+      *program, options.delegation, options.backends != nullptr ? *options.backends : no_backends, diagnostics,
+      &evaluator));
   ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), *program, context));
   passes::drop_unused_symbols(*program);
   if (options.kernels != nullptr) {
@@ -68,6 +69,15 @@ Error run_passes(ir::Program& program, const std::vector<std::string_view>& ids,
   context.options.compatible = compatible;
   context.evaluator = &evaluator;
   return passes::PassManager().run(ids, program, context);
+}
+
+Result<std::vector<delegation::NodeSupport>> query_support(ir::Program& program, passes::BackendCompiler& compiler,
+                                                           const std::vector<ir::Delegate::CompileSpec>& specs,
+                                                           const delegation::Leaving& leaving) {
+  runtime::KernelRegistry portable;
+  ET_RETURN_IF_ERROR(kernels::portable::register_portable_kernels(portable));
+  PortableEvaluator evaluator(portable);
+  return delegation::query_support(program, compiler, specs, leaving, &evaluator);
 }
 
 }  // namespace et::driver

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "delegation/outline_delegates.h"
+#include "delegation/query_support.h"
 #include "driver/finish.h"
 #include "passes/pass_manager.h"
 #include "runtime/kernel.h"
@@ -64,5 +65,10 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
 /// Runs passes by their ids, folding included. For et_opt and tests.
 Error run_passes(ir::Program& program, const std::vector<std::string_view>& ids, bool compatible,
                  ir::Diagnostics& diagnostics);
+
+/// delegation::query_support, with folding as compile() does it.
+Result<std::vector<delegation::NodeSupport>> query_support(ir::Program& program, passes::BackendCompiler& compiler,
+                                                           const std::vector<ir::Delegate::CompileSpec>& specs,
+                                                           const delegation::Leaving& leaving);
 
 }  // namespace et::driver

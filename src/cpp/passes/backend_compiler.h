@@ -30,6 +30,8 @@
 
 namespace et::passes {
 
+class ConstantEvaluator;
+
 /// What a backend compiles.
 struct BackendPart {
   /// Stage::kEdge, verified. Inputs are what comes from outside, in order of first use; outputs what is used outside.
@@ -40,6 +42,14 @@ struct BackendPart {
   /// From the partitioner's DelegationSpec.
   const std::vector<ir::Delegate::CompileSpec>& compile_specs;
   std::string_view method_name;
+  /// For passes that the backend runs on a copy of its part; nullptr: constants are only reshaped.
+  ConstantEvaluator* evaluator = nullptr;
+};
+
+/// A node of a part, by its debug handle, that a backend cannot take, and why.
+struct PartRefusal {
+  uint32_t debug_handle = 0;
+  std::string why;
 };
 
 /// What it made of it.
@@ -77,6 +87,13 @@ class BackendCompiler {
                               const std::vector<ir::Delegate::CompileSpec>& specs) {
     static_cast<void>(node), static_cast<void>(program), static_cast<void>(specs);
     return "the backend has no table of operators";
+  }
+  /// True for backends that see only in a whole part what they can take (integer operators are made of several nodes).
+  /// They are asked with part_refusals, first for everything, then for what is left of it, until nothing is refused.
+  virtual bool judges_parts() const { return false; }
+  virtual std::vector<PartRefusal> part_refusals(const BackendPart& part) {
+    static_cast<void>(part);
+    return {};
   }
   /// What a part, all of whose nodes the backend could take, costs it or why it does not want it. Asked where costs
   /// decide (delegation/weigh_parts.h); without a table of costs a backend gets what it takes.

@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/tosa/compiler/emitters.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::tosa {
+namespace {
+
+using passes::int_of;
+using passes::number_of;
+
+// quantized_add, _sub and _mul have the same arguments.
+using namespace ops::arguments::et_quantized_add;
+
+float scale_of(const ir::Node& node, size_t i) { return static_cast<float>(*number_of(node.args()[i])); }
+
+Output output_of(const ir::Node& node) {
+  return {*int_of(node.args()[kOutputZeroPoint]), *int_of(node.args()[kOutputMin]), *int_of(node.args()[kOutputMax])};
+}
+
+/// The operands in one form and of one rank, and the result's shape.
+struct Pair {
+  TensorId a = kNoTensor, b = kNoTensor;
+  Form form = Form::kRowMajor;
+  Shape out;
+};
+
+Pair operands(Lowering& lowering, const ir::Node& node) {
+  const ir::Value *a = node.args()[kSelf].value(), *b = node.args()[kOther].value();
+  const ir::TensorType& type = node.result()->type.tensor;
+  Pair out;
+  const bool same_rank = a->type.tensor.rank() == type.rank() && b->type.tensor.rank() == type.rank();
+  const bool is_image = lowering.form_of(a) == Form::kImage || lowering.form_of(b) == Form::kImage;
+  out.form = same_rank && is_image ? Form::kImage : Form::kRowMajor;
+  out.out = Lowering::shape_of(type, out.form);
+  const auto operand = [&](const ir::Value* value) {
+    Shape shape = Lowering::shape_of(value->type.tensor, out.form);
+    shape.insert(shape.begin(), out.out.size() - shape.size(), 1);
+    return lowering.reshape(lowering.get(value, out.form), shape);
+  };
+  out.a = operand(a);
+  out.b = a == b ? out.a : operand(b);
+  return out;
+}
+
+/// A scale with 21 bits as a factor of an operand, whose values have 8 bits and a sign: exact.
+Rescale exact_factor(int32_t factor) { return {factor << 9, 9}; }
+
+/// As kernels/quantized/fixed_point_sum.h has it: both scales in units of the larger one's 21 bits.
+struct FixedPoint {
+  int32_t a = 0, b = 0;
+  int shift = 0;
+};
+FixedPoint fixed_point(float a_scale, float b_scale, float output_scale) {
+  const float a = a_scale / output_scale, b = b_scale / output_scale;
+  int exponent = 0;
+  std::frexp(std::max(a, b), &exponent);
+  FixedPoint out;
+  out.shift = 21 - exponent;
+  out.a = static_cast<int32_t>(std::lrint(std::ldexp(a, out.shift)));
+  out.b = static_cast<int32_t>(std::lrint(std::ldexp(b, out.shift)));
+  return out;
+}
+
+Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
+  const Pair pair = operands(lowering, node);
+  const FixedPoint f = fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale), scale_of(node, kOutputScale));
+  const auto scaled = [&](TensorId from, size_t zero_point, int32_t factor) {
+    return lowering.rescale(from, payload::DType_INT32, {exact_factor(factor)}, *int_of(node.args()[zero_point]), 0);
+  };
+  const TensorId a = scaled(pair.a, kSelfZeroPoint, f.a);
+  const TensorId sum = lowering.binary(op, a, scaled(pair.b, kOtherZeroPoint, f.b), pair.out);
+  const Output output = output_of(node);
+  const Rescale back{1 << 30, static_cast<int8_t>(30 + f.shift)};
+  TensorId out = lowering.rescale(sum, payload::DType_INT8, {back}, 0, output.zero_point);
+  if (output.min > -128 || output.max < 127) {
+    out = lowering.clamp(out, output.min, output.max);
+  }
+  lowering.set(node.result(), pair.form, out);
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error emit_add(Lowering& lowering, const ir::Node& node) { return emit_sum(lowering, node, payload::Op_ADD); }
+Error emit_sub(Lowering& lowering, const ir::Node& node) { return emit_sum(lowering, node, payload::Op_SUB); }
+
+Error emit_mul(Lowering& lowering, const ir::Node& node) {
+  const Pair pair = operands(lowering, node);
+  const TensorId a = lowering.widen(pair.a, *int_of(node.args()[kSelfZeroPoint]));
+  const TensorId b = lowering.widen(pair.b, *int_of(node.args()[kOtherZeroPoint]));
+  TensorId out = lowering.binary(payload::Op_MUL, a, b, pair.out);
+  const float factor = scale_of(node, kSelfScale) * scale_of(node, kOtherScale) / scale_of(node, kOutputScale);
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {255 * 255}, output_of(node), &out));
+  lowering.set(node.result(), pair.form, out);
+  return Error::Ok;
+}
+
+Error emit_table(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const Form form = lowering.form_of(from);
+  const TensorId input = lowering.get(from, form);
+  const ir::Constant& table = *passes::constant_of(lowering.program(), node.args()[1]);
+  PayloadWriter& writer = lowering.writer;
+  const TensorId entries =
+      writer.add_constant(payload::DType_INT8, {256}, std::string(static_cast<const char*>(table.data), 256));
+  const TensorId out = writer.add_tensor(payload::DType_INT8, writer.shape_of(input));
+  writer.add(payload::Op_TABLE, payload::CreateTableAttribute(writer.builder).Union(), {input, entries}, out);
+  lowering.set(node.result(), form, out);
+  return Error::Ok;
+}
+
+}  // namespace et::backends::tosa

@@ -1,0 +1,158 @@
+#include <algorithm>
+
+#include "backends/tosa/compiler/emitters.h"
+#include "ops/names.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::tosa {
+namespace {
+
+using passes::int_of;
+using passes::ints_of;
+using passes::number_of;
+
+size_t dim_of(const ir::Argument& argument, size_t rank) {
+  const int64_t dim = int_of(argument).value_or(0);
+  return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+}
+
+const ir::TensorType& type_of(const ir::Node& node, size_t i) { return node.args()[i].value()->type.tensor; }
+
+/// Elements [start, start + size) along dim d of a value, in the form that is there.
+TensorId part_of(Lowering& lowering, const ir::Value* value, Form form, size_t d, int64_t start, int64_t size) {
+  const TensorId from = lowering.get(value, form);
+  const auto axis = static_cast<size_t>(Lowering::axis_in(form, value->type.tensor.rank(), d));
+  Shape sizes = lowering.writer.shape_of(from);
+  std::vector<int64_t> starts(sizes.size(), 0);
+  starts[axis] = start;
+  sizes[axis] = static_cast<int32_t>(size);
+  return lowering.slice(from, starts, sizes);
+}
+
+}  // namespace
+
+Error emit_view(Lowering& lowering, const ir::Node& node) {
+  const TensorId from = lowering.get(node.args()[0].value(), Form::kRowMajor);
+  const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
+  lowering.set(node.result(), Form::kRowMajor, lowering.reshape(from, shape));
+  return Error::Ok;
+}
+
+Error emit_permute(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const auto rank = static_cast<int64_t>(value->type.tensor.rank());
+  const std::vector<int64_t> given = *ints_of(node.args()[1]);
+  std::vector<int32_t> perms;
+  for (const int64_t dim : given) {
+    perms.push_back(static_cast<int32_t>(dim < 0 ? dim + rank : dim));
+  }
+  // Between the two forms a permutation is another name.
+  if (perms == std::vector<int32_t>{0, 2, 3, 1} && lowering.has(value, Form::kImage)) {
+    lowering.set(node.result(), Form::kRowMajor, lowering.get(value, Form::kImage));
+    return Error::Ok;
+  }
+  if (perms == std::vector<int32_t>{0, 3, 1, 2} && lowering.has(value, Form::kRowMajor)) {
+    lowering.set(node.result(), Form::kImage, lowering.get(value, Form::kRowMajor));
+    return Error::Ok;
+  }
+  lowering.set(node.result(), Form::kRowMajor, lowering.transpose(lowering.get(value, Form::kRowMajor), perms));
+  return Error::Ok;
+}
+
+Error emit_slice(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
+  const int64_t extent = value->type.tensor.dims[d].max;
+  int64_t start = int_of(node.args()[2]).value_or(0);
+  start = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
+  const Form form = lowering.form_of(value);
+  lowering.set(node.result(), form,
+               part_of(lowering, value, form, d, start, node.result()->type.tensor.dims[d].max));
+  return Error::Ok;
+}
+
+Error emit_select(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
+  int64_t index = *int_of(node.args()[2]);
+  index += index < 0 ? value->type.tensor.dims[d].max : 0;
+  const TensorId part = part_of(lowering, value, Form::kRowMajor, d, index, 1);
+  const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
+  lowering.set(node.result(), Form::kRowMajor, lowering.reshape(part, shape));
+  return Error::Ok;
+}
+
+Error emit_split(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const size_t d = dim_of(node.args()[2], value->type.tensor.rank());
+  const Form form = lowering.form_of(value);
+  int64_t start = 0;
+  for (const auto& result : node.results()) {
+    const int64_t size = result->type.tensor.dims[d].max;
+    lowering.set(result.get(), form, part_of(lowering, value, form, d, start, size));
+    start += size;
+  }
+  return Error::Ok;
+}
+
+Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const auto& items = *node.args()[0].as<ir::Argument::List>();
+  const bool is_image = std::any_of(items.begin(), items.end(), [&](const ir::Argument& item) {
+    return lowering.form_of(item.value()) == Form::kImage;
+  });
+  const Form form = is_image ? Form::kImage : Form::kRowMajor;
+  std::vector<TensorId> parts;
+  for (const ir::Argument& item : items) {
+    parts.push_back(lowering.get(item.value(), form));
+  }
+  const int32_t axis = Lowering::axis_in(form, type.rank(), dim_of(node.args()[1], type.rank()));
+  lowering.set(node.result(), form, lowering.concat(parts, axis));
+  return Error::Ok;
+}
+
+Error emit_pad(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const size_t rank = value->type.tensor.rank();
+  const Form form = lowering.form_of(value);
+  const TensorId from = lowering.get(value, form);
+  PayloadWriter& writer = lowering.writer;
+  const std::vector<int64_t> given = *ints_of(node.args()[1]);  // pairs from the last dim on
+  std::vector<int64_t> pairs(writer.shape_of(from).size() * 2, 0);
+  Shape shape = writer.shape_of(from);
+  for (size_t i = 0; i < given.size() / 2; ++i) {
+    const auto axis = static_cast<size_t>(Lowering::axis_in(form, rank, rank - 1 - i));
+    pairs[2 * axis] = given[2 * i];
+    pairs[2 * axis + 1] = given[2 * i + 1];
+    shape[axis] += static_cast<int32_t>(given[2 * i] + given[2 * i + 1]);
+  }
+  const TensorId filling = lowering.scalar(writer.type_of(from), static_cast<int64_t>(*number_of(node.args()[2])));
+  const TensorId paddings = writer.add_shape(pairs);
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_PAD, payload::CreatePadAttribute(writer.builder).Union(), {from, paddings, filling}, out);
+  lowering.set(node.result(), form, out);
+  return Error::Ok;
+}
+
+Error emit_expand(Lowering& lowering, const ir::Node& node) {
+  const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
+  Shape own = Lowering::shape_of(type_of(node, 0), Form::kRowMajor);
+  own.insert(own.begin(), shape.size() - own.size(), 1);
+  const TensorId from = lowering.reshape(lowering.get(node.args()[0].value(), Form::kRowMajor), own);
+  std::vector<int64_t> times;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    times.push_back(shape[d] / own[d]);
+  }
+  if (own == shape) {
+    lowering.set(node.result(), Form::kRowMajor, from);
+    return Error::Ok;
+  }
+  PayloadWriter& writer = lowering.writer;
+  const TensorId multiples = writer.add_shape(times);
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_TILE, payload::CreateTileAttribute(writer.builder).Union(), {from, multiples}, out);
+  lowering.set(node.result(), Form::kRowMajor, out);
+  return Error::Ok;
+}
+
+}  // namespace et::backends::tosa

@@ -1,0 +1,307 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/tosa/compiler/emitters.h"
+#include "backends/tosa/compiler/windows.h"
+#include "numerics/nibbles.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::tosa {
+namespace {
+
+using passes::constant_of;
+using passes::int_of;
+using passes::ints_of;
+using passes::number_of;
+
+/// Weights, scales and bias of a product, and how large its sums may be.
+struct Product {
+  Shape dims;                   ///< of the weight, as in the IR, output channels first (transposed: second)
+  std::string values;           ///< int8
+  std::vector<float> factors;   ///< of the sums, by output channel
+  std::vector<int32_t> bias;
+  std::vector<int64_t> largest; ///< magnitudes of the sums
+};
+
+Output output_of(const ir::Node& node, size_t zero_point) {
+  return {*int_of(node.args()[zero_point]), *int_of(node.args()[zero_point + 1]), *int_of(node.args()[zero_point + 2])};
+}
+
+/// Reads them; `rows`: dims of the weight's first dim, of which two may share a byte; `axis`: of the output channels.
+Product read_product(const ir::Program& program, const ir::Argument& weight, const ir::Argument& scales,
+                     const ir::Argument& bias, int64_t rows, double input_scale, double output_scale, bool is_matrix) {
+  Product out;
+  const ir::Constant& integers = *constant_of(program, weight);
+  for (const ir::Dim& dim : integers.type.dims) {
+    out.dims.push_back(static_cast<int32_t>(dim.max));
+  }
+  const auto* const bytes = static_cast<const char*>(integers.data);
+  if (integers.type.dtype == ScalarType::Byte) {  // 4 bits
+    const auto* const packed = static_cast<const uint8_t*>(integers.data);
+    if (is_matrix) {
+      const auto columns = static_cast<size_t>(rows);  // of a row, which begins a byte
+      const auto stride = static_cast<size_t>(out.dims[1]);
+      out.values.resize(static_cast<size_t>(out.dims[0]) * columns);
+      for (size_t row = 0; row < static_cast<size_t>(out.dims[0]); ++row) {
+        unpack_nibbles(packed + row * stride, columns, reinterpret_cast<int8_t*>(out.values.data()) + row * columns);
+      }
+      out.dims[1] = static_cast<int32_t>(rows);
+    } else {
+      const size_t size = static_cast<size_t>(integers.type.numel()) / static_cast<size_t>(out.dims[0]);
+      out.values.resize(static_cast<size_t>(rows) * size);
+      unpack_nibble_rows(packed, static_cast<size_t>(rows), size, reinterpret_cast<int8_t*>(out.values.data()));
+      out.dims[0] = static_cast<int32_t>(rows);
+    }
+  } else {
+    out.values.assign(bytes, static_cast<size_t>(integers.type.max_nbytes()));
+  }
+  const ir::Constant& given = *constant_of(program, scales);
+  const auto* const weight_scales = static_cast<const float*>(given.data);
+  const auto in = static_cast<float>(input_scale), to = static_cast<float>(output_scale);
+  for (int64_t i = 0; i < given.type.numel(); ++i) {
+    out.factors.push_back(in * weight_scales[i] / to);  // in the kernels' order
+  }
+  if (const ir::Constant* const added = constant_of(program, bias)) {
+    const auto* const numbers = static_cast<const int32_t*>(added->data);
+    out.bias.assign(numbers, numbers + added->type.numel());
+  }
+  return out;
+}
+
+/// How far sums of an input, less its zero point, times `weights` can be from 0.
+int64_t largest_sum(const int8_t* weights, size_t count, size_t step, int64_t zero_point, int64_t bias) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    sum += std::abs(int64_t{weights[i * step]});
+  }
+  return sum * std::max<int64_t>(zero_point + 128, 127 - zero_point) + std::abs(bias);
+}
+
+/// Factors, one for all where they are equal, and bounds.
+Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Product& p, size_t first, size_t count,
+                     const Output& output, TensorId* out) {
+  std::vector<float> factors;
+  std::vector<int64_t> largest(p.largest.begin() + static_cast<std::ptrdiff_t>(first),
+                               p.largest.begin() + static_cast<std::ptrdiff_t>(first + count));
+  for (size_t i = 0; i < count; ++i) {
+    factors.push_back(p.factors[p.factors.size() == 1 ? 0 : first + i]);
+  }
+  if (p.factors.size() == 1) {
+    factors.resize(1);
+    largest = {*std::max_element(largest.begin(), largest.end())};
+  }
+  return lowering.to_integers(node, sums, factors, largest, output, out);
+}
+
+struct Convolution {
+  Window rows, columns;
+  int64_t groups = 1, in_channels = 1, out_channels = 1;
+  Shape out;  ///< image
+};
+
+TensorId cropped(Lowering& lowering, TensorId image, const Window& rows, const Window& columns) {
+  Shape size = lowering.writer.shape_of(image);
+  size[1] -= static_cast<int32_t>(rows.crop);
+  size[2] -= static_cast<int32_t>(columns.crop);
+  return lowering.slice(image, {0, 0, 0, 0}, size);
+}
+
+/// CONV2D or DEPTHWISE_CONV2D of an image that fits.
+TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, TensorId weight,
+                  const std::vector<int32_t>& bias, int64_t zero_point, bool is_depthwise) {
+  PayloadWriter& writer = lowering.writer;
+  const auto channels = static_cast<int32_t>(bias.size());
+  const std::vector<TensorId> inputs = {image, weight,
+                                        writer.add_numbers(payload::DType_INT32, {channels}, bias),
+                                        lowering.scalar(payload::DType_INT8, zero_point),
+                                        lowering.scalar(payload::DType_INT8, 0)};
+  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
+  const std::vector<int32_t> pad = {number(c.rows.before), number(c.rows.after), number(c.columns.before),
+                                    number(c.columns.after)};
+  const std::vector<int32_t> stride = {number(c.rows.stride), number(c.columns.stride)};
+  const std::vector<int32_t> dilation = {number(c.rows.dilation), number(c.columns.dilation)};
+  Shape shape = c.out;
+  shape[3] = channels;
+  const TensorId sums = writer.add_tensor(payload::DType_INT32, shape);
+  if (is_depthwise) {
+    const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation,
+                                                                         false, payload::DType_INT32);
+    writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
+  } else {
+    const auto attribute = payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
+                                                                payload::DType_INT32);
+    writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
+  }
+  return sums;
+}
+
+Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& read, const Convolution& c,
+                      int64_t zero_point, const Output& output) {
+  using namespace ops::arguments::et_quantized_convolution;
+  PayloadWriter& writer = lowering.writer;
+  const size_t taps = read.values.size() / static_cast<size_t>(c.in_channels * c.out_channels);
+  const auto height = static_cast<int32_t>(c.rows.kernel), width = static_cast<int32_t>(c.columns.kernel);
+  const Shape dims = {static_cast<int32_t>(c.in_channels), static_cast<int32_t>(c.out_channels), height, width};
+  const std::string values = permuted_bytes(read.values.data(), 1, dims, {1, 2, 3, 0});
+  Product p = read;
+  for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
+    const size_t count = taps * static_cast<size_t>(c.in_channels);
+    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(values.data()) + o * count, count, 1, zero_point,
+                                    p.bias[o]));
+  }
+  const TensorId image = lowering.get(node.args()[kInput].value(), Form::kImage);
+  const Shape& from = writer.shape_of(image);
+  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
+  // (size - 1) * stride + kernel + pads = out
+  const int32_t bottom = c.out[1] - number((from[1] - 1) * c.rows.stride + c.rows.kernel - c.rows.before);
+  const int32_t right = c.out[2] - number((from[2] - 1) * c.columns.stride + c.columns.kernel - c.columns.before);
+  const std::vector<int32_t> pad = {-number(c.rows.before), bottom, -number(c.columns.before), right};
+  const std::vector<int32_t> stride = {number(c.rows.stride), number(c.columns.stride)};
+  const auto channels = static_cast<int32_t>(p.bias.size());
+  const std::vector<TensorId> inputs = {
+      image, writer.add_constant(payload::DType_INT8, {channels, height, width, dims[0]}, values),
+      writer.add_numbers(payload::DType_INT32, {channels}, p.bias), lowering.scalar(payload::DType_INT8, zero_point),
+      lowering.scalar(payload::DType_INT8, 0)};
+  TensorId result = writer.add_tensor(payload::DType_INT32, c.out);
+  const auto attribute = payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false,
+                                                                       payload::DType_INT32);
+  writer.add(payload::Op_TRANSPOSE_CONV2D, attribute.Union(), inputs, result);
+  ET_RETURN_IF_ERROR(finish_product(lowering, node, result, p, 0, p.bias.size(), output, &result));
+  lowering.set(node.result(), Form::kImage, result);
+  return Error::Ok;
+}
+
+}  // namespace
+
+Error emit_convolution(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const auto& args = node.args();
+  const ir::TensorType& in = args[kInput].value()->type.tensor;
+  const ir::TensorType& result = node.result()->type.tensor;
+  const bool transposed = *int_of(args[kTransposed]) != 0;
+  const size_t dims = in.rank() - 2;
+  Convolution c;
+  c.groups = *int_of(args[kGroups]);
+  c.in_channels = in.dims[1].max;
+  c.out_channels = result.dims[1].max;
+  c.out = Lowering::shape_of(result, Form::kImage);
+  Product p = read_product(lowering.program(), args[kWeight], args[kWeightScales], args[kBias],
+                           transposed ? c.in_channels : c.out_channels, *number_of(args[kInputScale]),
+                           *number_of(args[kOutputScale]), false);
+  p.bias.resize(static_cast<size_t>(c.out_channels), 0);
+  const auto stride = spatial(args[kStride], dims, {1}), padding = spatial(args[kPadding], dims, {0}),
+             dilation = spatial(args[kDilation], dims, {1});
+  const auto window = [&](size_t d) {
+    return make_window(in.dims[2 + d].max, p.dims[2 + d], (*stride)[d], (*dilation)[d], (*padding)[d],
+                       result.dims[2 + d].max);
+  };
+  c.columns = window(dims - 1);
+  c.rows = dims == 2 ? window(0) : make_window(1, 1, 1, 1, 0, 1);
+  const int64_t zero_point = *int_of(args[kInputZeroPoint]);
+  const Output output = output_of(node, kOutputZeroPoint);
+  if (transposed) {
+    c.rows.stride = dims == 2 ? (*stride)[0] : 1;
+    c.columns.stride = (*stride)[dims - 1];
+    return emit_transposed(lowering, node, p, c, zero_point, output);
+  }
+
+  const auto height = static_cast<int32_t>(c.rows.kernel), width = static_cast<int32_t>(c.columns.kernel);
+  const auto per_group = static_cast<int32_t>(c.in_channels / c.groups);
+  const size_t count = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(per_group);
+  for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
+    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point,
+                                    p.bias[o]));
+  }
+  const TensorId image = cropped(lowering, lowering.get(args[kInput].value(), Form::kImage), c.rows, c.columns);
+  const auto outs = static_cast<int32_t>(c.out_channels / c.groups);
+  TensorId out = kNoTensor;
+  if (per_group == 1 && c.groups > 1) {
+    const auto channels = static_cast<int32_t>(c.in_channels);
+    const TensorId weight = lowering.writer.add_constant(
+        payload::DType_INT8, {height, width, channels, outs},
+        permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
+    out = convolve(lowering, c, image, weight, p.bias, zero_point, true);
+    ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, &out));
+  } else {
+    std::vector<TensorId> parts;
+    for (int32_t group = 0; group < c.groups; ++group) {
+      const size_t first = static_cast<size_t>(group * outs);
+      Shape size = lowering.writer.shape_of(image);
+      size[3] = per_group;
+      const TensorId weight = lowering.writer.add_constant(
+          payload::DType_INT8, {outs, height, width, per_group},
+          permuted_bytes(p.values.data() + first * count, 1, {outs, per_group, height, width}, {0, 2, 3, 1}));
+      const TensorId part = lowering.slice(image, {0, 0, 0, int64_t{group} * per_group}, size);
+      const std::vector<int32_t> bias(p.bias.begin() + group * outs, p.bias.begin() + (group + 1) * outs);
+      TensorId sums = convolve(lowering, c, part, weight, bias, zero_point, false);
+      ET_RETURN_IF_ERROR(
+          finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, &sums));
+      parts.push_back(sums);
+    }
+    out = lowering.concat(parts, 3);
+  }
+  lowering.set(node.result(), Form::kImage, out);
+  return Error::Ok;
+}
+
+Error emit_linear(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_linear;
+  const auto& args = node.args();
+  const ir::TensorType& in = args[kInput].value()->type.tensor;
+  const int64_t columns = in.dims.back().max;
+  Product p = read_product(lowering.program(), args[kWeight], args[kWeightScales], args[kBias], columns,
+                           *number_of(args[kInputScale]), *number_of(args[kOutputScale]), true);
+  const int32_t outs = p.dims[0];
+  p.bias.resize(static_cast<size_t>(outs), 0);
+  const int64_t zero_point = *int_of(args[kInputZeroPoint]);
+  for (size_t o = 0; o < static_cast<size_t>(outs); ++o) {
+    const auto count = static_cast<size_t>(columns);
+    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point,
+                                    p.bias[o]));
+  }
+  Convolution c;  // of 1x1: rows of the input are the image's
+  const auto rows = static_cast<int32_t>(in.max_numel() / columns);
+  c.out = {1, rows, 1, outs};
+  const TensorId image = lowering.reshape(lowering.get(args[kInput].value(), Form::kRowMajor),
+                                          {1, rows, 1, static_cast<int32_t>(columns)});
+  const TensorId weight = lowering.writer.add_constant(payload::DType_INT8,
+                                                       {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
+  TensorId out = convolve(lowering, c, image, weight, p.bias, zero_point, false);
+  ET_RETURN_IF_ERROR(
+      finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), &out));
+  lowering.set(node.result(), Form::kRowMajor,
+               lowering.reshape(out, Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor)));
+  return Error::Ok;
+}
+
+Error emit_matmul(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_matmul;
+  const auto& args = node.args();
+  const auto matrices = [&](size_t i) {
+    Shape shape = Lowering::shape_of(args[i].value()->type.tensor, Form::kRowMajor);
+    const TensorId id = lowering.get(args[i].value(), Form::kRowMajor);
+    if (shape.size() == 2) {
+      shape.insert(shape.begin(), 1);
+    }
+    return lowering.reshape(id, shape);
+  };
+  const TensorId a = matrices(kSelf), b = matrices(kMat2);
+  PayloadWriter& writer = lowering.writer;
+  const Shape left = writer.shape_of(a), right = writer.shape_of(b);
+  const int64_t a_zero = *int_of(args[kSelfZeroPoint]), b_zero = *int_of(args[kMat2ZeroPoint]);
+  TensorId out = writer.add_tensor(payload::DType_INT32, {left[0], left[1], right[2]});
+  writer.add(payload::Op_MATMUL, payload::CreateMatMulAttribute(writer.builder).Union(),
+             {a, b, lowering.scalar(payload::DType_INT8, a_zero), lowering.scalar(payload::DType_INT8, b_zero)}, out);
+  const float factor = static_cast<float>(*number_of(args[kSelfScale])) *
+                       static_cast<float>(*number_of(args[kMat2Scale])) /
+                       static_cast<float>(*number_of(args[kOutputScale]));
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {int64_t{left[2]} * 255 * 255},
+                                          output_of(node, kOutputZeroPoint), &out));
+  lowering.set(node.result(), Form::kRowMajor,
+               lowering.reshape(out, Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor)));
+  return Error::Ok;
+}
+
+}  // namespace et::backends::tosa

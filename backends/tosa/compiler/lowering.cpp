@@ -1,0 +1,313 @@
+#include "backends/tosa/compiler/lowering.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backends/tosa/compiler/op_support.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::tosa {
+namespace {
+
+/// True when the image form has the elements in the same order: one channel, or one pixel.
+bool is_same_memory(const ir::TensorType& type) {
+  const bool one_pixel =
+      std::all_of(type.dims.begin() + 2, type.dims.end(), [](const ir::Dim& dim) { return dim.max == 1; });
+  return one_pixel || type.dims[1].max == 1;
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<int64_t>& numbers) {
+  std::string out;
+  for (const int64_t number : numbers) {
+    const auto value = static_cast<T>(number);
+    out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+  return out;
+}
+
+std::string bytes_as(payload::DType type, const std::vector<int64_t>& numbers) {
+  switch (type) {
+    case payload::DType_INT8: return bytes_of<int8_t>(numbers);
+    case payload::DType_INT16: return bytes_of<int16_t>(numbers);
+    default: return bytes_of<int32_t>(numbers);
+  }
+}
+
+}  // namespace
+
+std::string permuted_bytes(const char* from, size_t element, const Shape& dims, const std::vector<size_t>& perm) {
+  const size_t rank = perm.size();
+  std::vector<size_t> own(rank), sizes(rank), steps(rank), index(rank, 0);
+  size_t count = 1;
+  for (size_t d = rank; d-- > 0;) {
+    own[d] = count;
+    count *= static_cast<size_t>(dims[d]);
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    sizes[d] = static_cast<size_t>(dims[perm[d]]);
+    steps[d] = own[perm[d]];
+  }
+  std::string out(count * element, '\0');
+  size_t at = 0;
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(out.data() + i * element, from + at * element, element);
+    for (size_t d = rank; d-- > 0;) {
+      at += steps[d];
+      if (++index[d] < sizes[d]) {
+        break;
+      }
+      at -= steps[d] * sizes[d];
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+Error Lowering::refuse(const ir::Node& node, std::string why) {
+  return ir::diagnose(diagnostics_, Error::NotSupported, part_.graph, &node,
+                      "the TOSA backend " + std::move(why) + "; the partitioner should not have taken it");
+}
+
+Error Lowering::run(passes::BackendPayload& out) {
+  std::vector<TensorId> inputs, outputs;
+  for (const auto& input : graph_.inputs()) {
+    if (!input->type.is_tensor()) {
+      return ir::diagnose(diagnostics_, Error::NotSupported, part_.graph, nullptr,
+                          "the TOSA backend takes tensors only, input " + input->name + " is none");
+    }
+    inputs.push_back(writer.add_tensor(type_of(input->type.tensor.dtype), shape_of(input->type.tensor, Form::kRowMajor)));
+    set(input.get(), Form::kRowMajor, inputs.back());
+  }
+  for (const auto& node : graph_.nodes()) {
+    if (node->op == "constant") {
+      continue;
+    }
+    const OperatorRow* row = find_operator(node->op);
+    if (row == nullptr) {
+      return refuse(*node, "has no such operator");
+    }
+    writer.set_source(*node);
+    ET_RETURN_IF_ERROR(row->emit(*this, *node));
+  }
+  std::set<TensorId> taken(inputs.begin(), inputs.end());
+  for (const ir::Output& output : graph_.outputs) {
+    TensorId id = get(output.value(), Form::kRowMajor);
+    if (!taken.insert(id).second) {  // an input, or an output already
+      const TensorId own = writer.add_tensor(writer.type_of(id), writer.shape_of(id));
+      writer.add(payload::Op_IDENTITY, payload::CreateIdentityAttribute(writer.builder).Union(), {id}, own);
+      id = own;
+    }
+    outputs.push_back(id);
+  }
+  out.bytes = writer.finish(inputs, outputs);
+  return Error::Ok;
+}
+
+payload::DType Lowering::type_of(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Char: return payload::DType_INT8;
+    case ScalarType::Short: return payload::DType_INT16;
+    case ScalarType::Int: return payload::DType_INT32;
+    case ScalarType::Bool: return payload::DType_BOOL;
+    case ScalarType::Half: return payload::DType_FP16;
+    default: return payload::DType_FP32;
+  }
+}
+
+Shape Lowering::shape_of(const ir::TensorType& type, Form form) {
+  Shape out;
+  for (const ir::Dim& dim : type.dims) {
+    out.push_back(static_cast<int32_t>(dim.max));
+  }
+  if (form == Form::kImage) {
+    if (out.size() == 3) {
+      out.insert(out.begin() + 2, 1);
+    }
+    std::rotate(out.begin() + 1, out.begin() + 2, out.end());
+  }
+  return out;
+}
+
+int32_t Lowering::axis_in(Form form, size_t rank, size_t d) {
+  if (form == Form::kRowMajor || d == 0) {
+    return static_cast<int32_t>(d);
+  }
+  return d == 1 ? 3 : static_cast<int32_t>(rank == 3 ? d : d - 1);
+}
+
+bool Lowering::has(const ir::Value* value, Form form) const {
+  const auto found = forms_.find(value);
+  return found != forms_.end() && found->second.ids[static_cast<size_t>(form)] != kNoTensor;
+}
+
+Form Lowering::form_of(const ir::Value* value) const {
+  return !has(value, Form::kRowMajor) && has(value, Form::kImage) ? Form::kImage : Form::kRowMajor;
+}
+
+void Lowering::set(const ir::Value* value, Form form, TensorId tensor) {
+  forms_[value].ids[static_cast<size_t>(form)] = tensor;
+}
+
+TensorId Lowering::get(const ir::Value* value, Form form) {
+  TensorId& id = forms_[value].ids[static_cast<size_t>(form)];
+  return id != kNoTensor ? id : id = convert(value, form);
+}
+
+TensorId Lowering::convert(const ir::Value* value, Form form) {
+  const ir::TensorType& type = value->type.tensor;
+  const Shape shape = shape_of(type, form);
+  const Form other = form == Form::kImage ? Form::kRowMajor : Form::kImage;
+  if (!has(value, other)) {  // a constant
+    const ir::Constant* constant = passes::constant_of(program_, ir::Argument{const_cast<ir::Value*>(value)});
+    const auto* const bytes = static_cast<const char*>(constant->data);
+    const std::vector<size_t> perm = type.rank() == 3 ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{0, 2, 3, 1};
+    return writer.add_constant(
+        type_of(type.dtype), shape,
+        form == Form::kImage
+            ? permuted_bytes(bytes, element_size(type.dtype), shape_of(type, Form::kRowMajor), perm)
+            : std::string(bytes, static_cast<size_t>(type.max_nbytes())));
+  }
+  const TensorId from = get(value, other);
+  if (is_same_memory(type)) {
+    return reshape(from, shape);
+  }
+  if (form == Form::kImage) {
+    return type.rank() == 4 ? transpose(from, {0, 2, 3, 1}) : reshape(transpose(from, {0, 2, 1}), shape);
+  }
+  if (type.rank() == 4) {
+    return transpose(from, {0, 3, 1, 2});
+  }
+  return transpose(reshape(from, {shape[0], shape[2], shape[1]}), {0, 2, 1});
+}
+
+TensorId Lowering::reshape(TensorId from, const Shape& shape) {
+  if (writer.shape_of(from) == shape) {
+    return from;
+  }
+  const TensorId sizes = writer.add_shape(std::vector<int64_t>(shape.begin(), shape.end()));
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_RESHAPE, payload::CreateReshapeAttribute(writer.builder).Union(), {from, sizes}, out);
+  return out;
+}
+
+TensorId Lowering::transpose(TensorId from, const std::vector<int32_t>& perms) {
+  if (std::is_sorted(perms.begin(), perms.end())) {
+    return from;
+  }
+  Shape shape;
+  for (const int32_t dim : perms) {
+    shape.push_back(writer.shape_of(from)[static_cast<size_t>(dim)]);
+  }
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_TRANSPOSE, payload::CreateTransposeAttributeDirect(writer.builder, &perms).Union(), {from},
+             out);
+  return out;
+}
+
+TensorId Lowering::slice(TensorId from, const std::vector<int64_t>& start, const Shape& size) {
+  if (writer.shape_of(from) == size) {
+    return from;
+  }
+  const TensorId starts = writer.add_shape(start);
+  const TensorId sizes = writer.add_shape(std::vector<int64_t>(size.begin(), size.end()));
+  const TensorId out = writer.add_tensor(writer.type_of(from), size);
+  writer.add(payload::Op_SLICE, payload::CreateSliceAttribute(writer.builder).Union(), {from, starts, sizes}, out);
+  return out;
+}
+
+TensorId Lowering::concat(const std::vector<TensorId>& parts, int32_t axis) {
+  if (parts.size() == 1) {
+    return parts.front();
+  }
+  Shape shape = writer.shape_of(parts.front());
+  int32_t& joined = shape[static_cast<size_t>(axis)];
+  joined = 0;
+  for (const TensorId part : parts) {
+    joined += writer.shape_of(part)[static_cast<size_t>(axis)];
+  }
+  const TensorId out = writer.add_tensor(writer.type_of(parts.front()), shape);
+  writer.add(payload::Op_CONCAT, payload::CreateConcatAttribute(writer.builder, axis).Union(), parts, out);
+  return out;
+}
+
+TensorId Lowering::scalar(payload::DType type, int64_t value) {
+  return writer.add_constant(type, {1}, bytes_as(type, {value}));
+}
+
+TensorId Lowering::rescale(TensorId from, payload::DType type, const std::vector<Rescale>& factors, int64_t in_zero,
+                           int64_t out_zero) {
+  std::vector<int32_t> multipliers;
+  std::vector<int8_t> shifts;
+  for (const Rescale& factor : factors) {
+    multipliers.push_back(factor.multiplier);
+    shifts.push_back(factor.shift);
+  }
+  const auto count = static_cast<int32_t>(factors.size());
+  const TensorId multiplier = writer.add_numbers(payload::DType_INT32, {count}, multipliers);
+  const TensorId shift = writer.add_numbers(payload::DType_INT8, {count}, shifts);
+  const TensorId in = scalar(writer.type_of(from), in_zero), out_of = scalar(type, out_zero);
+  const TensorId out = writer.add_tensor(type, writer.shape_of(from));
+  const auto attribute = payload::CreateRescaleAttribute(writer.builder, true, payload::RoundingMode_SINGLE_ROUND,
+                                                         count > 1, false, false);
+  writer.add(payload::Op_RESCALE, attribute.Union(), {from, multiplier, shift, in, out_of}, out);
+  return out;
+}
+
+TensorId Lowering::widen(TensorId from, int64_t zero_point) {
+  return rescale(from, payload::DType_INT32, {Rescale{1 << 30, 30}}, zero_point, 0);
+}
+
+TensorId Lowering::clamp(TensorId from, int64_t min, int64_t max) {
+  const payload::DType type = writer.type_of(from);
+  const std::string low = bytes_as(type, {min}), high = bytes_as(type, {max});
+  const auto bytes = [&](const std::string& text) {
+    writer.builder.ForceVectorAlignment(text.size(), 1, 8);
+    return writer.builder.CreateVector(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  };
+  const auto lowest = bytes(low);
+  const auto highest = bytes(high);
+  const TensorId out = writer.add_tensor(type, writer.shape_of(from));
+  const auto attribute =
+      payload::CreateClampAttribute(writer.builder, lowest, highest, payload::NanPropagationMode_PROPAGATE);
+  writer.add(payload::Op_CLAMP, attribute.Union(), {from}, out);
+  return out;
+}
+
+Error Lowering::to_integers(const ir::Node& node, TensorId sums, const std::vector<float>& factors,
+                            const std::vector<int64_t>& largest, const Output& output, TensorId* out) {
+  std::vector<Rescale> rescales;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const int64_t most = std::min<int64_t>(largest[largest.size() == 1 ? 0 : i], INT32_MAX);
+    const auto factor =
+        matching_rescale({factors[i], output.min - output.zero_point, output.max - output.zero_point, most});
+    if (!factor) {
+      return refuse(node, "cannot rescale by " + std::to_string(factors[i]));
+    }
+    rescales.push_back(*factor);
+  }
+  *out = rescale(sums, payload::DType_INT8, rescales, 0, output.zero_point);
+  if (output.min > -128 || output.max < 127) {
+    *out = clamp(*out, output.min, output.max);
+  }
+  return Error::Ok;
+}
+
+TensorId Lowering::binary(payload::Op op, TensorId a, TensorId b, const Shape& shape) {
+  const TensorId out = writer.add_tensor(writer.type_of(a), shape);
+  std::vector<TensorId> inputs = {a, b};
+  flatbuffers::Offset<void> attribute;
+  if (op == payload::Op_MUL) {
+    inputs.push_back(scalar(payload::DType_INT8, 0));
+    attribute = payload::CreateMulAttribute(writer.builder).Union();
+  } else if (op == payload::Op_SUB) {
+    attribute = payload::CreateSubAttribute(writer.builder).Union();
+  } else {
+    attribute = payload::CreateAddAttribute(writer.builder).Union();
+  }
+  writer.add(op, attribute, inputs, out);
+  return out;
+}
+
+}  // namespace et::backends::tosa

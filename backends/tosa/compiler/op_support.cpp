@@ -1,0 +1,420 @@
+#include "backends/tosa/compiler/op_support.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/tosa/compiler/emitters.h"
+#include "backends/tosa/compiler/windows.h"
+#include "ops/arguments.h"
+#include "ops/names.h"
+#include "passes/quantized_values.h"
+
+namespace et::backends::tosa {
+namespace {
+
+using passes::int_of;
+using passes::ints_of;
+using passes::number_of;
+
+constexpr const char* kTaken = "";
+constexpr size_t kMaxRank = 6;          // TOSA's level 8K
+constexpr int64_t kMaxKernel = 8192;    // the same, of kernels, strides and paddings
+constexpr int64_t kMaxExtent = 1 << 30;
+
+/// What `vela --supported-ops-report` (5.2) says of TOSA operators.
+constexpr Accelerator kAccelerators[] = {
+    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536},
+    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536},
+    {"ethos-u85", 3, 64, 4096, 256, 65536, 65536},
+};
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+/// Limits of windows that move: convolutions and poolings.
+std::string window_refusal(const Question& q, const Window& rows, const Window& columns, bool is_pool) {
+  for (const Window* w : {&rows, &columns}) {
+    if (w->kernel * w->dilation > kMaxKernel || w->stride > kMaxKernel || w->before > kMaxKernel ||
+        w->after > kMaxKernel) {
+      return "a kernel, stride or padding above TOSA's level 8K, which has 8192";
+    }
+    if (w->crop >= w->size) {
+      return "windows that reach no element";
+    }
+  }
+  const Accelerator* device = q.target.accelerator;
+  if (device == nullptr) {
+    return kTaken;
+  }
+  const std::string name(device->prefix);
+  if (std::max(rows.stride, columns.stride) > device->max_stride) {
+    return "a stride of " + number(std::max(rows.stride, columns.stride)) + ", " + name + " has " +
+           number(device->max_stride);
+  }
+  const int64_t height = is_pool ? device->max_pool_height : device->max_kernel_height;
+  const int64_t area = is_pool ? device->max_pool_area : device->max_kernel_area;
+  const int64_t tall = (rows.kernel - 1) * rows.dilation + 1, wide = (columns.kernel - 1) * columns.dilation + 1;
+  if (tall > height || tall * wide > area) {
+    return "a kernel of " + number(tall) + " x " + number(wide) + ", " + name + " has " + number(height) +
+           " rows and an area of " + number(area);
+  }
+  return kTaken;
+}
+
+/// Whether a factor between scales is one that RESCALE has.
+std::string factor_refusal(double factor) {
+  return nearest_rescale(factor) ? kTaken : "scales whose ratio RESCALE cannot say";
+}
+
+std::string constants_refusal(const Question& q, size_t weight, size_t scales, size_t bias) {
+  for (const size_t i : {weight, scales, bias}) {
+    if (!q.arg(i).is_none() && passes::constant_of(q.program, q.arg(i)) == nullptr) {
+      return "a weight, scale or bias that is not constant";
+    }
+  }
+  return kTaken;
+}
+
+std::string product_factors_refusal(const Question& q, size_t scales, double in, double out) {
+  for (const double scale : passes::numbers_of(*passes::constant_of(q.program, q.arg(scales)))) {
+    if (const std::string why = factor_refusal(in * scale / out); !why.empty()) {
+      return why;
+    }
+  }
+  return kTaken;
+}
+
+std::string convolution(const Question& q) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const ir::TensorType& in = q.type(kInput);
+  const size_t dims = in.rank() - 2;
+  if (dims != 1 && dims != 2) {
+    return "only 1-D and 2-D convolution";
+  }
+  std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
+  if (!why.empty()) {
+    return why;
+  }
+  const auto stride = spatial(q.arg(kStride), dims, {1}), padding = spatial(q.arg(kPadding), dims, {0}),
+             dilation = spatial(q.arg(kDilation), dims, {1});
+  if (!stride || !padding || !dilation) {
+    return "strides, paddings or dilations that are computed at run time";
+  }
+  const ir::TensorType& weight = q.type(kWeight);
+  const bool transposed = *int_of(q.arg(kTransposed)) != 0;
+  if (transposed) {
+    const bool dilated = std::any_of(dilation->begin(), dilation->end(), [](int64_t d) { return d != 1; });
+    if (*int_of(q.arg(kGroups)) != 1 || dilated) {
+      return "a transposed convolution with groups or dilation";
+    }
+    for (size_t d = 0; d < dims; ++d) {
+      if ((*padding)[d] >= weight.dims[2 + d].max) {
+        return "a transposed convolution whose padding is not smaller than its kernel";
+      }
+      if (q.target.accelerator != nullptr && (*stride)[d] > 2) {
+        return "a transposed convolution with a stride above 2, which " + std::string(q.target.accelerator->prefix) +
+               " has not";
+      }
+    }
+  } else {
+    const auto window = [&](size_t d) {
+      return make_window(in.dims[2 + d].max, weight.dims[2 + d].max, (*stride)[d], (*dilation)[d], (*padding)[d],
+                         q.result_type().dims[2 + d].max);
+    };
+    why = window_refusal(q, dims == 2 ? window(0) : make_window(1, 1, 1, 1, 0, 1), window(dims - 1), false);
+  }
+  return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
+                                               *number_of(q.arg(kOutputScale)))
+                     : why;
+}
+
+std::string linear(const Question& q) {
+  using namespace ops::arguments::et_quantized_linear;
+  if (q.type(kInput).rank() == 0) {
+    return "a scalar";
+  }
+  const std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
+  return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
+                                               *number_of(q.arg(kOutputScale)))
+                     : why;
+}
+
+std::string matmul(const Question& q) {
+  using namespace ops::arguments::et_quantized_matmul;
+  return factor_refusal(*number_of(q.arg(kSelfScale)) * *number_of(q.arg(kMat2Scale)) /
+                        *number_of(q.arg(kOutputScale)));
+}
+
+/// Sums are exact in 21 bits where the larger scale is between 2^-10 and 2^8 of the result's.
+std::string sum(const Question& q) {
+  using namespace ops::arguments::et_quantized_add;
+  const auto scale = [&](size_t i) { return static_cast<float>(*number_of(q.arg(i))); };
+  const float largest = std::max(scale(kSelfScale), scale(kOtherScale)) / scale(kOutputScale);
+  return largest >= 0x1p-10f && largest < 0x1p+8f ? kTaken : "scales of operands and result that are too far apart";
+}
+
+std::string product(const Question& q) {
+  using namespace ops::arguments::et_quantized_mul;
+  return factor_refusal(*number_of(q.arg(kSelfScale)) * *number_of(q.arg(kOtherScale)) /
+                        *number_of(q.arg(kOutputScale)));
+}
+
+std::string table(const Question& q) {
+  return passes::constant_of(q.program, q.arg(1)) != nullptr ? kTaken : "a table that is not constant";
+}
+
+std::string image_only(const Question& q) {
+  return q.type(0).rank() == 4 ? kTaken : "only images of rank 4";
+}
+
+std::string max_pool(const Question& q) {
+  using namespace ops::arguments::max_pool2d_with_indices;
+  std::string why = image_only(q);
+  const auto kernel = spatial(q.arg(kKernelSize), 2, {});
+  const auto stride = kernel ? spatial(q.arg(kStride), 2, *kernel) : std::nullopt;
+  const auto padding = spatial(q.arg(kPadding), 2, {0}), dilation = spatial(q.arg(kDilation), 2, {1});
+  if (!why.empty() || !stride || !padding || !dilation) {
+    return why.empty() ? "windows that are computed at run time" : why;
+  }
+  if (*dilation != std::vector<int64_t>{1, 1}) {
+    return "a pooling with dilation";
+  }
+  for (size_t i = 1; i < q.node.results().size(); ++i) {
+    if (!q.node.graph()->is_unused(q.node.result(i))) {
+      return "the places of its maxima are used";
+    }
+  }
+  const auto window = [&](size_t d) {
+    return make_window(q.type(0).dims[2 + d].max, (*kernel)[d], (*stride)[d], 1, (*padding)[d],
+                       q.result_type().dims[2 + d].max);
+  };
+  return window_refusal(q, window(0), window(1), true);
+}
+
+std::string average_factor(const Question& q, size_t output_scale, int64_t count) {
+  if (count < 1) {
+    return "a divisor that is not positive";
+  }
+  return factor_refusal(*number_of(q.arg(1)) / *number_of(q.arg(output_scale)) / static_cast<double>(count));
+}
+
+std::string avg_pool(const Question& q) {
+  using namespace ops::arguments::et_quantized_avg_pool2d;
+  const auto kernel = spatial(q.arg(kKernelSize), 2, {});
+  const auto stride = kernel ? spatial(q.arg(kStride), 2, *kernel) : std::nullopt;
+  const auto padding = spatial(q.arg(kPadding), 2, {0});
+  std::string why = image_only(q);
+  if (!why.empty() || !stride || !padding) {
+    return why.empty() ? "windows that are computed at run time" : why;
+  }
+  const auto window = [&](size_t d) {
+    return make_window(q.type(0).dims[2 + d].max, (*kernel)[d], (*stride)[d], 1, (*padding)[d],
+                       q.result_type().dims[2 + d].max);
+  };
+  const Window rows = window(0), columns = window(1);
+  const bool is_padded = rows.before + rows.after + columns.before + columns.after > 0;
+  const bool beyond = rows.after > (*padding)[0] || columns.after > (*padding)[1];
+  if (is_padded && !int_of(q.arg(kDivisorOverride)) && (beyond || int_of(q.arg(kCountIncludePad)).value_or(1) == 0)) {
+    return "averages whose divisor is not the same everywhere";
+  }
+  const int64_t count = int_of(q.arg(kDivisorOverride)).value_or((*kernel)[0] * (*kernel)[1]);
+  why = average_factor(q, kOutputScale, count);
+  return why.empty() ? window_refusal(q, rows, columns, false) : why;
+}
+
+std::string adaptive_pool(const Question& q) {
+  using namespace ops::arguments::et_quantized_adaptive_avg_pool2d;
+  const std::string why = image_only(q);
+  if (!why.empty()) {
+    return why;
+  }
+  int64_t count = 1;
+  for (size_t d = 2; d < 4; ++d) {
+    if (q.type(0).dims[d].max % q.result_type().dims[d].max != 0) {
+      return "windows of different sizes";
+    }
+    count *= q.type(0).dims[d].max / q.result_type().dims[d].max;
+  }
+  const auto window = [&](size_t d) {
+    const int64_t kernel = q.type(0).dims[d].max / q.result_type().dims[d].max;
+    return make_window(q.type(0).dims[d].max, kernel, kernel, 1, 0, q.result_type().dims[d].max);
+  };
+  const std::string factor = average_factor(q, kOutputScale, count);
+  const bool is_whole = q.result_type().dims[2].max == 1 && q.result_type().dims[3].max == 1;
+  return factor.empty() && !is_whole ? window_refusal(q, window(2), window(3), false) : factor;
+}
+
+std::string mean(const Question& q) {
+  using namespace ops::arguments::et_quantized_mean;
+  int64_t count = 1;
+  const auto dims = ints_of(q.arg(kDim));
+  const auto rank = static_cast<int64_t>(q.type(0).rank());
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const bool is_reduced = !dims || dims->empty() || std::find(dims->begin(), dims->end(), dim) != dims->end() ||
+                            std::find(dims->begin(), dims->end(), dim - rank) != dims->end();
+    count *= is_reduced ? q.type(0).dims[static_cast<size_t>(dim)].max : 1;
+  }
+  if (count > INT32_MAX / 255) {
+    return "so many elements that their sum does not fit 32 bits";
+  }
+  return average_factor(q, kOutputScale, count);
+}
+
+std::string moves(const Question&) { return kTaken; }
+
+std::string permute(const Question& q) {
+  return ints_of(q.arg(1)) && q.type(0).rank() >= 1 ? kTaken : "a permutation of nothing";
+}
+
+std::string slice(const Question& q) {
+  if (int_of(q.arg(4)).value_or(0) != 1) {
+    return "a step other than 1";
+  }
+  return int_of(q.arg(1)) && (q.arg(2).is_none() || int_of(q.arg(2))) ? kTaken : "a start that is computed at run time";
+}
+
+std::string select(const Question& q) {
+  return int_of(q.arg(1)) && int_of(q.arg(2)) ? kTaken : "an index that is computed at run time";
+}
+
+std::string split(const Question& q) { return int_of(q.arg(2)) ? kTaken : "a dim that is computed at run time"; }
+
+std::string concatenate(const Question& q) {
+  const auto* items = q.arg(0).as<ir::Argument::List>();
+  const bool fits = items != nullptr && std::all_of(items->begin(), items->end(), [&](const ir::Argument& item) {
+    return item.value() != nullptr && item.value()->type.tensor.rank() == q.result_type().rank();
+  });
+  return fits ? kTaken : "tensors of different ranks";
+}
+
+std::string pad(const Question& q) {
+  const auto list = ints_of(q.arg(1));
+  if (!list || !number_of(q.arg(2))) {
+    return "paddings that are computed at run time";
+  }
+  const double filling = *number_of(q.arg(2));
+  if (filling < -128 || filling > 127 || filling != std::floor(filling)) {
+    return "a filling that is none of its integers";
+  }
+  return std::all_of(list->begin(), list->end(), [](int64_t p) { return p >= 0 && p <= kMaxKernel; })
+             ? kTaken
+             : "a negative padding, or one above 8192";
+}
+
+constexpr OperatorRow kRows[] = {
+    {op::et_quantized_convolution, "CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D, RESCALE", &convolution,
+     &emit_convolution},
+    {op::et_quantized_linear, "CONV2D, RESCALE", &linear, &emit_linear},
+    {op::et_quantized_matmul, "MATMUL, RESCALE", &matmul, &emit_matmul},
+    {op::et_quantized_add, "RESCALE, ADD, RESCALE", &sum, &emit_add},
+    {op::et_quantized_sub, "RESCALE, SUB, RESCALE", &sum, &emit_sub},
+    {op::et_quantized_mul, "RESCALE, MUL, RESCALE", &product, &emit_mul},
+    {op::et_quantized_table, "TABLE", &table, &emit_table},
+    {op::max_pool2d, "MAX_POOL2D", &max_pool, &emit_max_pool},
+    {op::max_pool2d_with_indices, "MAX_POOL2D", &max_pool, &emit_max_pool},
+    {op::et_quantized_avg_pool2d, "DEPTHWISE_CONV2D, RESCALE", &avg_pool, &emit_avg_pool},
+    {op::et_quantized_adaptive_avg_pool2d, "DEPTHWISE_CONV2D or REDUCE_SUM, RESCALE", &adaptive_pool,
+     &emit_adaptive_pool},
+    {op::et_quantized_mean, "DEPTHWISE_CONV2D or REDUCE_SUM, RESCALE", &mean, &emit_mean},
+    {op::view_copy, "RESHAPE", &moves, &emit_view},
+    {op::unsqueeze_copy, "RESHAPE", &moves, &emit_view},
+    {op::squeeze_copy_dim, "RESHAPE", &moves, &emit_view},
+    {op::squeeze_copy_dims, "RESHAPE", &moves, &emit_view},
+    {op::permute_copy, "TRANSPOSE, or another name", &permute, &emit_permute},
+    {op::slice_copy_Tensor, "SLICE", &slice, &emit_slice},
+    {op::select_copy_int, "SLICE, RESHAPE", &select, &emit_select},
+    {op::split_copy_Tensor, "SLICE for each part", &split, &emit_split},
+    {op::split_with_sizes_copy, "SLICE for each part", &split, &emit_split},
+    {op::cat, "CONCAT", &concatenate, &emit_concatenate},
+    {op::constant_pad_nd, "PAD", &pad, &emit_pad},
+    {op::expand_copy, "TILE", &moves, &emit_expand},
+};
+
+std::string type_refusal(const ir::Value* value) {
+  if (!value->type.is_tensor()) {
+    return "a number that is computed at run time";
+  }
+  const ir::TensorType& type = value->type.tensor;
+  if (type.rank() > kMaxRank) {
+    return "a tensor of rank " + number(static_cast<int64_t>(type.rank())) + ", TOSA has 6";
+  }
+  if (!type.is_static()) {
+    return "a size that is not known at compile time";
+  }
+  if (!type.is_row_major()) {
+    return "another order of dims than row-major";
+  }
+  for (const ir::Dim& dim : type.dims) {
+    if (dim.max == 0 || dim.max > kMaxExtent) {
+      return "a tensor without elements, or too large";
+    }
+  }
+  if (is_floating(type.dtype)) {
+    return "it computes on floats, which the profile INT has not: it is not quantized";
+  }
+  return type.dtype == ScalarType::Char ? kTaken : std::string("a tensor of type ") + to_string(type.dtype);
+}
+
+/// Whether an argument is a constant that the operator reads at compile time: weights, scales, tables.
+bool is_data(const Question& q, const ir::Value* value) {
+  const bool has_data = q.node.op == op::et_quantized_convolution || q.node.op == op::et_quantized_linear ||
+                        q.node.op == op::et_quantized_table;
+  return has_data && q.arg(0).value() != value;
+}
+
+}  // namespace
+
+Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
+  Target out;
+  for (const auto& spec : specs) {
+    if (spec.key == "tosa_spec") {
+      out.is_float = spec.value.find("+INT") == std::string::npos;
+      if (spec.value.rfind("TOSA-1.0+", 0) != 0) {
+        out.problem = "the compile spec tosa_spec is '" + spec.value + "', must be TOSA-1.0+INT or TOSA-1.0+FP";
+      }
+    } else if (spec.key == "accelerator") {
+      for (const Accelerator& one : kAccelerators) {
+        out.accelerator = spec.value.rfind(one.prefix, 0) == 0 ? &one : out.accelerator;
+      }
+      if (out.accelerator == nullptr) {
+        out.problem = "the accelerator '" + spec.value + "' is not known; there are ethos-u55, ethos-u65 and ethos-u85";
+      }
+    }
+  }
+  return out;
+}
+
+const OperatorRow* find_operator(std::string_view op) {
+  const auto* found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const OperatorRow& row) { return row.op == op; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+std::string refusal_of(const Question& q) {
+  if (!q.target.problem.empty()) {
+    return q.target.problem;
+  }
+  if (q.node.op == "constant") {
+    return kTaken;
+  }
+  if (q.node.op == passes::kQuantizePerTensor) {
+    return "its numbers are floats: integers begin behind it";
+  }
+  if (q.node.op == passes::kDequantizePerTensor) {
+    return "its numbers are used as floats: integers end before it";
+  }
+  const OperatorRow* row = find_operator(q.node.op);
+  std::string why;
+  for (const auto& result : q.node.results()) {
+    const bool is_unused = result->users().empty() && !q.node.graph()->is_output(result.get());
+    why = why.empty() && !is_unused ? type_refusal(result.get()) : why;
+  }
+  q.node.for_each_input([&](const ir::Value* input) {
+    why = why.empty() && !is_data(q, input) ? type_refusal(input) : why;
+  });
+  if (why.empty() && row == nullptr) {
+    return "TOSA has no such operator on integers, or it is not written yet";
+  }
+  return why.empty() ? row->refusal(q) : why;
+}
+
+}  // namespace et::backends::tosa

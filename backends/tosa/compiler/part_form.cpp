@@ -1,0 +1,34 @@
+#include "backends/tosa/compiler/part_form.h"
+
+#include "ir/copy.h"
+#include "passes/pass_manager.h"
+
+namespace et::backends::tosa {
+namespace {
+
+constexpr std::string_view kPasses[] = {
+    "eliminate-no-ops",      "fold-constants",           "fold-conv-batch-norm",
+    "drop-unused-results",   "fuse-linear",              "fold-quantize-dequantize",
+    "propagate-dequantize",  "fold-quantize-dequantize", "fold-constants",
+    "fuse-quantized",        "fold-constants",           "eliminate-common-subexpressions",
+    "eliminate-dead-code",
+};
+
+}  // namespace
+
+Error make_part_form(const passes::BackendPart& part, bool integers, PartForm& out, ir::Diagnostics& diagnostics) {
+  out.program.constants = part.program.constants;
+  out.program.methods.push_back(ir::copy_graph(part.graph));
+  passes::PassContext context{out.program, diagnostics};
+  context.evaluator = part.evaluator;
+  std::vector<std::string_view> ids;
+  for (const std::string_view id : kPasses) {
+    if (integers || (id != "propagate-dequantize" && id != "fuse-quantized")) {
+      ids.push_back(id);
+    }
+  }
+  passes::ManagerOptions options;
+  return passes::PassManager(options).run(Span<const std::string_view>(ids.data(), ids.size()), out.program, context);
+}
+
+}  // namespace et::backends::tosa

@@ -1,0 +1,120 @@
+#include "backends/tosa/compiler/rescale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "numerics/rounding.h"
+
+namespace et::backends::tosa {
+namespace {
+
+constexpr int kMinShift = 2, kMaxShift = 62;
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
+/// The least value in [-largest, largest] that is rounded to at least `unit`; largest + 1 when none is.
+int64_t first_at(const Rounding& r, int64_t unit) {
+  int64_t below = -r.largest - 1, at = r.largest + 1;  // below is too small, `at` is enough
+  const double guess = (static_cast<double>(unit) - 0.5) / static_cast<double>(r.factor);
+  constexpr double kNear = 1024;
+  if (std::abs(guess) < static_cast<double>(r.largest) - kNear) {
+    const auto near = static_cast<int64_t>(guess);
+    const auto slack = static_cast<int64_t>(kNear);
+    if (rounded(r, near - slack) < unit && rounded(r, near + slack) >= unit) {
+      below = near - slack;
+      at = near + slack;
+    }
+  }
+  while (at - below > 1) {
+    const int64_t middle = below + (at - below) / 2;
+    (rounded(r, middle) >= unit ? at : below) = middle;
+  }
+  return at;
+}
+
+/// Multipliers, both ends included.
+struct Range {
+  int64_t low = 1, high = INT32_MAX;
+
+  bool is_empty() const { return low > high; }
+  /// Keeps those for which value * multiplier >= bound.
+  void at_least(int64_t value, int64_t bound) {
+    if (value > 0) {
+      low = std::max(low, ceil_div(bound, value));
+    } else if (value < 0) {
+      high = std::min(high, floor_div(bound, value));
+    } else if (bound > 0) {
+      high = 0;
+    }
+  }
+  void less_than(int64_t value, int64_t bound) { at_least(-value, 1 - bound); }
+};
+
+}  // namespace
+
+std::optional<Rescale> nearest_rescale(double factor) {
+  if (!(factor > 0) || !std::isfinite(factor)) {
+    return std::nullopt;
+  }
+  int exponent = 0;
+  const double mantissa = std::frexp(factor, &exponent);  // in [0.5, 1)
+  int64_t multiplier = std::llround(std::ldexp(mantissa, 31));
+  int shift = 31 - exponent;
+  if (multiplier == int64_t{1} << 31) {
+    multiplier >>= 1;
+    --shift;
+  }
+  if (shift > kMaxShift) {  // fewer bits
+    multiplier = std::llround(std::ldexp(factor, kMaxShift));
+    shift = kMaxShift;
+  }
+  if (shift < kMinShift || multiplier < int64_t{1} << 30) {
+    return std::nullopt;
+  }
+  return Rescale{static_cast<int32_t>(multiplier), static_cast<int8_t>(shift), true};
+}
+
+int64_t rounded(const Rounding& r, int64_t value) {
+  const float units = static_cast<float>(value) * r.factor;
+  return static_cast<int64_t>(
+      round_to_even(std::min(std::max(static_cast<float>(r.low), units), static_cast<float>(r.high))));
+}
+
+int64_t rescaled(const Rescale& r, int64_t value) {
+  return (value * r.multiplier + (int64_t{1} << (r.shift - 1))) >> r.shift;
+}
+
+std::optional<Rescale> matching_rescale(const Rounding& rounding) {
+  std::optional<Rescale> out = nearest_rescale(static_cast<double>(rounding.factor));
+  if (!out) {
+    return out;
+  }
+  Range range;
+  const int64_t half = int64_t{1} << (out->shift - 1);
+  const double reach = static_cast<double>(rounding.factor) * static_cast<double>(rounding.largest) + 1;
+  for (int64_t unit = rounding.low + 1; unit <= rounding.high; ++unit) {
+    if (std::abs(static_cast<double>(unit)) > reach) {
+      continue;  // RESCALE does not come there either
+    }
+    const int64_t first = first_at(rounding, unit);
+    const int64_t bound = unit * (int64_t{1} << out->shift) - half;
+    if (first <= rounding.largest) {
+      range.at_least(first, bound);
+    }
+    if (first > -rounding.largest) {
+      range.less_than(first - 1, bound);
+    }
+  }
+  out->is_exact = !range.is_empty();
+  if (out->is_exact) {
+    out->multiplier = static_cast<int32_t>(std::clamp<int64_t>(out->multiplier, range.low, range.high));
+  }
+  return out;
+}
+
+}  // namespace et::backends::tosa

@@ -1,0 +1,42 @@
+/// RESCALE: how a factor between two scales becomes a multiplier and a shift, for the whole backend.
+///
+/// For: emit_*.cpp. RESCALE computes (value * multiplier + 2^(shift - 1)) >> shift, which rounds half up; the kernels
+/// compute float32(value) * factor and round half to even. Both are steps that rise with the value, so they are the
+/// same where they rise at the same values. There are at most 255 such values for 8 bits, and each says between which
+/// multipliers the right one lies (docs/how-to/backends_tosa.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace et::backends::tosa {
+
+/// multiplier / 2^shift. The multiplier has 31 bits, the shift is between 2 and 62.
+struct Rescale {
+  int32_t multiplier = 0;
+  int8_t shift = 0;
+  bool is_exact = true;  ///< false: one step beside the kernels' result for some value
+};
+
+/// The multiplier that is next to the factor; nothing when none is: factors that are not positive, from 2^29 on, and
+/// below 2^-32.
+std::optional<Rescale> nearest_rescale(double factor);
+
+/// What is rounded: values with |value| <= largest, times `factor`, to integers between low and high (both included).
+struct Rounding {
+  float factor = 1;
+  int64_t low = -128;
+  int64_t high = 127;
+  int64_t largest = INT32_MAX;
+};
+/// The multiplier with which RESCALE gives what kernels give for each value, next to the factor where there are
+/// several; where there is none, the nearest one, which is_exact tells. Nothing as for nearest_rescale.
+std::optional<Rescale> matching_rescale(const Rounding& rounding);
+
+/// What kernels give (docs/reference/numerics.md), within low and high.
+int64_t rounded(const Rounding& rounding, int64_t value);
+/// What RESCALE gives for zero points of 0, before its result is saturated.
+int64_t rescaled(const Rescale& rescale, int64_t value);
+
+}  // namespace et::backends::tosa
