@@ -361,6 +361,21 @@ bool is_data(const Question& q, const ir::Value* value) {
   return has_data && q.arg(0).value() != value;
 }
 
+bool is_conversion(const ir::Node& node) {
+  return passes::is_one_of(node.op, {passes::kQuantizePerTensor, passes::kDequantizePerTensor,
+                                     passes::kDequantizePerChannel, passes::kDequantizePerGroup});
+}
+
+/// Conversions that are left over. Between a part and the floats around it they stay outside; those of an operator that
+/// is refused are asked for again without it.
+std::string conversion(const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  if (node.op == passes::kQuantizePerTensor) {
+    return from->producer() == nullptr ? "its numbers are floats: integers begin behind it" : kTaken;
+  }
+  return node.graph()->is_output(node.result()) ? "its numbers are used as floats: integers end before it" : kTaken;
+}
+
 }  // namespace
 
 Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
@@ -396,11 +411,8 @@ std::string refusal_of(const Question& q) {
   if (q.node.op == "constant") {
     return kTaken;
   }
-  if (q.node.op == passes::kQuantizePerTensor) {
-    return "its numbers are floats: integers begin behind it";
-  }
-  if (q.node.op == passes::kDequantizePerTensor) {
-    return "its numbers are used as floats: integers end before it";
+  if (is_conversion(q.node)) {
+    return conversion(q.node);
   }
   const OperatorRow* row = find_operator(q.node.op);
   std::string why;

@@ -1,0 +1,34 @@
+"""The backend's id and compile specs. Preprocess itself is C++ (compiler/)."""
+
+from executorch_py.errors import InvalidArgumentError
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.backend.partitioner import DelegationSpec
+
+BACKEND_ID = "TOSABackend"
+#: Profiles that are written: integers, or floats.
+SPECIFICATIONS = ("TOSA-1.0+INT", "TOSA-1.0+FP")
+#: Families of NPUs whose limits are known.
+ACCELERATORS = ("ethos-u55", "ethos-u65", "ethos-u85")
+
+
+def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[CompileSpec]:
+    """What travels to the compiler half.
+
+    Raises:
+        InvalidArgumentError: A specification or an accelerator that is not known.
+    """
+    if tosa_spec not in SPECIFICATIONS:
+        raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be one of {', '.join(SPECIFICATIONS)}")
+    specs = [CompileSpec("tosa_spec", tosa_spec.encode())]
+    if accelerator is not None:
+        if not accelerator.startswith(ACCELERATORS):
+            raise InvalidArgumentError(
+                f"accelerator is '{accelerator}', must begin with one of {', '.join(ACCELERATORS)}"
+            )
+        specs.append(CompileSpec("accelerator", accelerator.encode()))
+    return specs
+
+
+def delegation_spec(specs: list[CompileSpec]) -> DelegationSpec:
+    """The spec of all parts."""
+    return DelegationSpec(BACKEND_ID, specs)
