@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "numerics/rounding.h"
 
@@ -41,18 +40,23 @@ int64_t first_at(const Rounding& r, int64_t unit) {
 struct Range {
   int64_t low = 1, high = INT32_MAX;
 
-  bool is_empty() const { return low > high; }
-  /// Keeps those for which value * multiplier >= bound.
-  void at_least(int64_t value, int64_t bound) {
+  /// Keeps those for which value * multiplier >= bound; false where none is left, and then keeps what there was.
+  bool at_least(int64_t value, int64_t bound) {
+    Range kept = *this;
     if (value > 0) {
-      low = std::max(low, ceil_div(bound, value));
+      kept.low = std::max(low, ceil_div(bound, value));
     } else if (value < 0) {
-      high = std::min(high, floor_div(bound, value));
+      kept.high = std::min(high, floor_div(bound, value));
     } else if (bound > 0) {
-      high = 0;
+      return false;
     }
+    if (kept.low <= kept.high) {
+      *this = kept;
+      return true;
+    }
+    return false;
   }
-  void less_than(int64_t value, int64_t bound) { at_least(-value, 1 - bound); }
+  bool less_than(int64_t value, int64_t bound) { return at_least(-value, 1 - bound); }
 };
 
 }  // namespace
@@ -97,23 +101,23 @@ std::optional<Rescale> matching_rescale(const Rounding& rounding) {
   Range range;
   const int64_t half = int64_t{1} << (out->shift - 1);
   const double reach = static_cast<double>(rounding.factor) * static_cast<double>(rounding.largest) + 1;
-  for (int64_t unit = rounding.low + 1; unit <= rounding.high; ++unit) {
-    if (std::abs(static_cast<double>(unit)) > reach) {
-      continue;  // RESCALE does not come there either
+  // The steps next to 0 first: most values are there, and a step that cannot be kept shall be far away.
+  const int64_t farthest = std::max(std::abs(rounding.low), std::abs(rounding.high));
+  for (int64_t i = 0; i <= 2 * farthest; ++i) {
+    const int64_t unit = i % 2 == 0 ? -i / 2 : i / 2 + 1;  // 0, 1, -1, 2, …
+    if (unit <= rounding.low || unit > rounding.high || std::abs(static_cast<double>(unit)) > reach) {
+      continue;  // beyond reach RESCALE does not come there either
     }
     const int64_t first = first_at(rounding, unit);
     const int64_t bound = unit * (int64_t{1} << out->shift) - half;
     if (first <= rounding.largest) {
-      range.at_least(first, bound);
+      out->is_exact = range.at_least(first, bound) && out->is_exact;
     }
     if (first > -rounding.largest) {
-      range.less_than(first - 1, bound);
+      out->is_exact = range.less_than(first - 1, bound) && out->is_exact;
     }
   }
-  out->is_exact = !range.is_empty();
-  if (out->is_exact) {
-    out->multiplier = static_cast<int32_t>(std::clamp<int64_t>(out->multiplier, range.low, range.high));
-  }
+  out->multiplier = static_cast<int32_t>(std::clamp<int64_t>(out->multiplier, range.low, range.high));
   return out;
 }
 

@@ -31,7 +31,8 @@ struct Rounding {
   int64_t largest = INT32_MAX;
 };
 /// The multiplier with which RESCALE gives what kernels give for each value, next to the factor where there are
-/// several; where there is none, the nearest one, which is_exact tells. Nothing as for nearest_rescale.
+/// several. Kernels multiply in float32, whose rounding moves some steps by one value in 2^24; where no multiplier
+/// follows all of them, those next to 0 come first and is_exact is false. Nothing as for nearest_rescale.
 std::optional<Rescale> matching_rescale(const Rounding& rounding);
 
 /// What kernels give (docs/reference/numerics.md), within low and high.
