@@ -6,7 +6,7 @@
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 using passes::int_of;
@@ -67,7 +67,8 @@ FixedPoint fixed_point(float a_scale, float b_scale, float output_scale) {
 
 Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
   const Pair pair = operands(lowering, node);
-  const FixedPoint f = fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale), scale_of(node, kOutputScale));
+  const FixedPoint f =
+      fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale), scale_of(node, kOutputScale));
   const auto scaled = [&](TensorId from, size_t zero_point, int32_t factor) {
     return lowering.rescale(from, payload::DType_INT32, {exact_factor(factor)}, *int_of(node.args()[zero_point]), 0);
   };
@@ -113,4 +114,4 @@ Error emit_table(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

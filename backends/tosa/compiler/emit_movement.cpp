@@ -4,7 +4,7 @@
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 using passes::int_of;
@@ -66,8 +66,7 @@ Error emit_slice(Lowering& lowering, const ir::Node& node) {
   int64_t start = int_of(node.args()[2]).value_or(0);
   start = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
   const Form form = lowering.form_of(value);
-  lowering.set(node.result(), form,
-               part_of(lowering, value, form, d, start, node.result()->type.tensor.dims[d].max));
+  lowering.set(node.result(), form, part_of(lowering, value, form, d, start, node.result()->type.tensor.dims[d].max));
   return Error::Ok;
 }
 
@@ -155,4 +154,4 @@ Error emit_expand(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

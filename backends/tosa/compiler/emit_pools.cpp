@@ -7,7 +7,7 @@
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 using passes::int_of;
@@ -26,7 +26,8 @@ struct Average {
 Average average_of(const ir::Node& node, size_t output_scale, int64_t count) {
   const auto& args = node.args();
   const auto in = static_cast<float>(*number_of(args[1])), to = static_cast<float>(*number_of(args[output_scale]));
-  const Output output{*int_of(args[output_scale + 1]), *int_of(args[output_scale + 2]), *int_of(args[output_scale + 3])};
+  const Output output{*int_of(args[output_scale + 1]), *int_of(args[output_scale + 2]),
+                      *int_of(args[output_scale + 3])};
   return {in / to * (1.0f / static_cast<float>(count)), *int_of(args[2]), count, output};
 }
 
@@ -47,16 +48,16 @@ Error emit_windows(Lowering& lowering, const ir::Node& node, const Window& rows,
   const std::vector<int32_t> pad = {number(rows.before), number(rows.after), number(columns.before),
                                     number(columns.after)};
   const std::vector<int32_t> stride = {number(rows.stride), number(columns.stride)}, dilation = {1, 1};
-  const std::vector<TensorId> inputs = {image, writer.add_numbers(payload::DType_INT8, {height, width, channels, 1}, ones),
-                                        writer.add_numbers(payload::DType_INT32, {channels}, zeros),
-                                        lowering.scalar(payload::DType_INT8, average.zero_point),
-                                        lowering.scalar(payload::DType_INT8, 0)};
+  const std::vector<TensorId> inputs = {
+      image, writer.add_numbers(payload::DType_INT8, {height, width, channels, 1}, ones),
+      writer.add_numbers(payload::DType_INT32, {channels}, zeros),
+      lowering.scalar(payload::DType_INT8, average.zero_point), lowering.scalar(payload::DType_INT8, 0)};
   TensorId out = writer.add_tensor(payload::DType_INT32, {shape[0], number(rows.out), number(columns.out), channels});
   const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
                                                                        payload::DType_INT32);
   writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, out);
-  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {average.factor}, {rows.kernel * columns.kernel * 255},
-                                          average.output, &out));
+  ET_RETURN_IF_ERROR(
+      lowering.to_integers(node, out, {average.factor}, {rows.kernel * columns.kernel * 255}, average.output, &out));
   const ir::TensorType& type = node.result()->type.tensor;
   if (type.rank() == 4) {
     lowering.set(node.result(), Form::kImage, out);
@@ -80,8 +81,7 @@ Error emit_sums(Lowering& lowering, const ir::Node& node, const std::vector<size
     writer.add(payload::Op_REDUCE_SUM, attribute.Union(), {sums}, out);
     sums = out;
   }
-  ET_RETURN_IF_ERROR(
-      lowering.to_integers(node, sums, {average.factor}, {average.count * 255}, average.output, &sums));
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, sums, {average.factor}, {average.count * 255}, average.output, &sums));
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
   lowering.set(node.result(), Form::kRowMajor, lowering.reshape(sums, shape));
   return Error::Ok;
@@ -172,4 +172,4 @@ Error emit_mean(Lowering& lowering, const ir::Node& node) {
   return emit_sums(lowering, node, dims, average);
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -8,7 +8,7 @@
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 using passes::constant_of;
@@ -18,11 +18,11 @@ using passes::number_of;
 
 /// Weights, scales and bias of a product, and how large its sums may be.
 struct Product {
-  Shape dims;                   ///< of the weight, as in the IR, output channels first (transposed: second)
-  std::string values;           ///< int8
-  std::vector<float> factors;   ///< of the sums, by output channel
+  Shape dims;                  ///< of the weight, as in the IR, output channels first (transposed: second)
+  std::string values;          ///< int8
+  std::vector<float> factors;  ///< of the sums, by output channel
   std::vector<int32_t> bias;
-  std::vector<int64_t> largest; ///< magnitudes of the sums
+  std::vector<int64_t> largest;  ///< magnitudes of the sums
 };
 
 Output output_of(const ir::Node& node, size_t zero_point) {
@@ -113,8 +113,7 @@ TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, Tens
                   const std::vector<int32_t>& bias, int64_t zero_point, bool is_depthwise) {
   PayloadWriter& writer = lowering.writer;
   const auto channels = static_cast<int32_t>(bias.size());
-  const std::vector<TensorId> inputs = {image, weight,
-                                        writer.add_numbers(payload::DType_INT32, {channels}, bias),
+  const std::vector<TensorId> inputs = {image, weight, writer.add_numbers(payload::DType_INT32, {channels}, bias),
                                         lowering.scalar(payload::DType_INT8, zero_point),
                                         lowering.scalar(payload::DType_INT8, 0)};
   const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
@@ -130,8 +129,8 @@ TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, Tens
                                                                          false, payload::DType_INT32);
     writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
   } else {
-    const auto attribute = payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
-                                                                payload::DType_INT32);
+    const auto attribute =
+        payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, payload::DType_INT32);
     writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
   }
   return sums;
@@ -148,8 +147,8 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
   Product p = read;
   for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
     const size_t count = taps * static_cast<size_t>(c.in_channels);
-    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(values.data()) + o * count, count, 1, zero_point,
-                                    p.bias[o]));
+    p.largest.push_back(
+        largest_sum(reinterpret_cast<const int8_t*>(values.data()) + o * count, count, 1, zero_point, p.bias[o]));
   }
   const TensorId image = lowering.get(node.args()[kInput].value(), Form::kImage);
   const Shape& from = writer.shape_of(image);
@@ -165,8 +164,8 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
       writer.add_numbers(payload::DType_INT32, {channels}, p.bias), lowering.scalar(payload::DType_INT8, zero_point),
       lowering.scalar(payload::DType_INT8, 0)};
   TensorId result = writer.add_tensor(payload::DType_INT32, c.out);
-  const auto attribute = payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false,
-                                                                       payload::DType_INT32);
+  const auto attribute =
+      payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false, payload::DType_INT32);
   writer.add(payload::Op_TRANSPOSE_CONV2D, attribute.Union(), inputs, result);
   ET_RETURN_IF_ERROR(finish_product(lowering, node, result, p, 0, p.bias.size(), output, &result));
   lowering.set(node.result(), Form::kImage, result);
@@ -211,17 +210,17 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   const auto per_group = static_cast<int32_t>(c.in_channels / c.groups);
   const size_t count = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(per_group);
   for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
-    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point,
-                                    p.bias[o]));
+    p.largest.push_back(
+        largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point, p.bias[o]));
   }
   const TensorId image = cropped(lowering, lowering.get(args[kInput].value(), Form::kImage), c.rows, c.columns);
   const auto outs = static_cast<int32_t>(c.out_channels / c.groups);
   TensorId out = kNoTensor;
   if (per_group == 1 && c.groups > 1) {
     const auto channels = static_cast<int32_t>(c.in_channels);
-    const TensorId weight = lowering.writer.add_constant(
-        payload::DType_INT8, {height, width, channels, outs},
-        permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
+    const TensorId weight =
+        lowering.writer.add_constant(payload::DType_INT8, {height, width, channels, outs},
+                                     permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
     out = convolve(lowering, c, image, weight, p.bias, zero_point, true);
     ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, &out));
   } else {
@@ -236,8 +235,7 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
       const TensorId part = lowering.slice(image, {0, 0, 0, int64_t{group} * per_group}, size);
       const std::vector<int32_t> bias(p.bias.begin() + group * outs, p.bias.begin() + (group + 1) * outs);
       TensorId sums = convolve(lowering, c, part, weight, bias, zero_point, false);
-      ET_RETURN_IF_ERROR(
-          finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, &sums));
+      ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, &sums));
       parts.push_back(sums);
     }
     out = lowering.concat(parts, 3);
@@ -258,19 +256,18 @@ Error emit_linear(Lowering& lowering, const ir::Node& node) {
   const int64_t zero_point = *int_of(args[kInputZeroPoint]);
   for (size_t o = 0; o < static_cast<size_t>(outs); ++o) {
     const auto count = static_cast<size_t>(columns);
-    p.largest.push_back(largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point,
-                                    p.bias[o]));
+    p.largest.push_back(
+        largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point, p.bias[o]));
   }
   Convolution c;  // of 1x1: rows of the input are the image's
   const auto rows = static_cast<int32_t>(in.max_numel() / columns);
   c.out = {1, rows, 1, outs};
   const TensorId image = lowering.reshape(lowering.get(args[kInput].value(), Form::kRowMajor),
                                           {1, rows, 1, static_cast<int32_t>(columns)});
-  const TensorId weight = lowering.writer.add_constant(payload::DType_INT8,
-                                                       {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
+  const TensorId weight =
+      lowering.writer.add_constant(payload::DType_INT8, {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
   TensorId out = convolve(lowering, c, image, weight, p.bias, zero_point, false);
-  ET_RETURN_IF_ERROR(
-      finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), &out));
+  ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), &out));
   lowering.set(node.result(), Form::kRowMajor,
                lowering.reshape(out, Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor)));
   return Error::Ok;
@@ -304,4 +301,4 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -5,7 +5,7 @@
 
 #include "backends/tosa/compiler/lowering.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 // emit_products.cpp
 Error emit_convolution(Lowering& lowering, const ir::Node& node);
@@ -34,4 +34,4 @@ Error emit_concatenate(Lowering& lowering, const ir::Node& node);
 Error emit_pad(Lowering& lowering, const ir::Node& node);
 Error emit_expand(Lowering& lowering, const ir::Node& node);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

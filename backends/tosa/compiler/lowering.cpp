@@ -7,7 +7,7 @@
 #include "backends/tosa/compiler/op_support.h"
 #include "passes/rewrite.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 /// True when the image form has the elements in the same order: one channel, or one pixel.
@@ -77,7 +77,8 @@ Error Lowering::run(passes::BackendPayload& out) {
       return ir::diagnose(diagnostics_, Error::NotSupported, part_.graph, nullptr,
                           "the TOSA backend takes tensors only, input " + input->name + " is none");
     }
-    inputs.push_back(writer.add_tensor(type_of(input->type.tensor.dtype), shape_of(input->type.tensor, Form::kRowMajor)));
+    inputs.push_back(
+        writer.add_tensor(type_of(input->type.tensor.dtype), shape_of(input->type.tensor, Form::kRowMajor)));
     set(input.get(), Form::kRowMajor, inputs.back());
   }
   for (const auto& node : graph_.nodes()) {
@@ -165,9 +166,8 @@ TensorId Lowering::convert(const ir::Value* value, Form form) {
     const std::vector<size_t> perm = type.rank() == 3 ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{0, 2, 3, 1};
     return writer.add_constant(
         type_of(type.dtype), shape,
-        form == Form::kImage
-            ? permuted_bytes(bytes, element_size(type.dtype), shape_of(type, Form::kRowMajor), perm)
-            : std::string(bytes, static_cast<size_t>(type.max_nbytes())));
+        form == Form::kImage ? permuted_bytes(bytes, element_size(type.dtype), shape_of(type, Form::kRowMajor), perm)
+                             : std::string(bytes, static_cast<size_t>(type.max_nbytes())));
   }
   const TensorId from = get(value, other);
   if (is_same_memory(type)) {
@@ -310,4 +310,4 @@ TensorId Lowering::binary(payload::Op op, TensorId a, TensorId b, const Shape& s
   return out;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -19,7 +19,7 @@
 #include "backends/tosa/compiler/rescale.h"
 #include "passes/backend_compiler.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 enum class Form : uint8_t { kRowMajor, kImage };
 
@@ -95,4 +95,4 @@ class Lowering {
 /// The element of a constant's bytes with its dims permuted: result dim i is dim perm[i] of the constant.
 std::string permuted_bytes(const char* from, size_t element, const Shape& dims, const std::vector<size_t>& perm);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

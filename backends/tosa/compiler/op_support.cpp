@@ -9,7 +9,7 @@
 #include "ops/names.h"
 #include "passes/quantized_values.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 using passes::int_of;
@@ -17,8 +17,8 @@ using passes::ints_of;
 using passes::number_of;
 
 constexpr const char* kTaken = "";
-constexpr size_t kMaxRank = 6;          // TOSA's level 8K
-constexpr int64_t kMaxKernel = 8192;    // the same, of kernels, strides and paddings
+constexpr size_t kMaxRank = 6;        // TOSA's level 8K
+constexpr int64_t kMaxKernel = 8192;  // the same, of kernels, strides and paddings
 constexpr int64_t kMaxExtent = 1 << 30;
 
 /// What `vela --supported-ops-report` (5.2) says of TOSA operators.
@@ -162,9 +162,7 @@ std::string table(const Question& q) {
   return passes::constant_of(q.program, q.arg(1)) != nullptr ? kTaken : "a table that is not constant";
 }
 
-std::string image_only(const Question& q) {
-  return q.type(0).rank() == 4 ? kTaken : "only images of rank 4";
-}
+std::string image_only(const Question& q) { return q.type(0).rank() == 4 ? kTaken : "only images of rank 4"; }
 
 std::string max_pool(const Question& q) {
   using namespace ops::arguments::max_pool2d_with_indices;
@@ -281,8 +279,8 @@ std::string split(const Question& q) { return int_of(q.arg(2)) ? kTaken : "a dim
 std::string concatenate(const Question& q) {
   const auto* items = q.arg(0).as<ir::Argument::List>();
   const bool fits = items != nullptr && std::all_of(items->begin(), items->end(), [&](const ir::Argument& item) {
-    return item.value() != nullptr && item.value()->type.tensor.rank() == q.result_type().rank();
-  });
+                      return item.value() != nullptr && item.value()->type.tensor.rank() == q.result_type().rank();
+                    });
   return fits ? kTaken : "tensors of different ranks";
 }
 
@@ -420,13 +418,12 @@ std::string refusal_of(const Question& q) {
     const bool is_unused = result->users().empty() && !q.node.graph()->is_output(result.get());
     why = why.empty() && !is_unused ? type_refusal(result.get()) : why;
   }
-  q.node.for_each_input([&](const ir::Value* input) {
-    why = why.empty() && !is_data(q, input) ? type_refusal(input) : why;
-  });
+  q.node.for_each_input(
+      [&](const ir::Value* input) { why = why.empty() && !is_data(q, input) ? type_refusal(input) : why; });
   if (why.empty() && row == nullptr) {
     return "TOSA has no such operator on integers, or it is not written yet";
   }
   return why.empty() ? row->refusal(q) : why;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -10,7 +10,7 @@
 
 #include "ir/graph.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 class Lowering;
 
@@ -45,8 +45,8 @@ struct Question {
 };
 
 struct OperatorRow {
-  std::string_view op;       ///< "et::quantized_add"
-  std::string_view becomes;  ///< for people: "RESCALE, ADD, RESCALE"
+  std::string_view op;                               ///< "et::quantized_add"
+  std::string_view becomes;                          ///< for people: "RESCALE, ADD, RESCALE"
   std::string (*refusal)(const Question& question);  ///< "" = taken
   Error (*emit)(Lowering& lowering, const ir::Node& node);
 };
@@ -56,4 +56,4 @@ const OperatorRow* find_operator(std::string_view op);
 /// Why a node is not taken; "" when it is.
 std::string refusal_of(const Question& question);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -3,14 +3,13 @@
 #include "ir/copy.h"
 #include "passes/pass_manager.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 constexpr std::string_view kPasses[] = {
-    "eliminate-no-ops",      "fold-constants",           "fold-conv-batch-norm",
-    "drop-unused-results",   "fuse-linear",              "fold-quantize-dequantize",
-    "propagate-dequantize",  "fold-quantize-dequantize", "fold-constants",
-    "fuse-quantized",        "fold-constants",           "eliminate-common-subexpressions",
+    "eliminate-no-ops",    "fold-constants",           "fold-conv-batch-norm", "drop-unused-results",
+    "fuse-linear",         "fold-quantize-dequantize", "propagate-dequantize", "fold-quantize-dequantize",
+    "fold-constants",      "fuse-quantized",           "fold-constants",       "eliminate-common-subexpressions",
     "eliminate-dead-code",
 };
 
@@ -31,4 +30,4 @@ Error make_part_form(const passes::BackendPart& part, bool integers, PartForm& o
   return passes::PassManager(options).run(Span<const std::string_view>(ids.data(), ids.size()), out.program, context);
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -6,7 +6,7 @@
 
 #include "passes/backend_compiler.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 /// A program of its own with a copy of the part, and the constants that passes made.
 struct PartForm {
@@ -17,4 +17,4 @@ struct PartForm {
 /// Errors: those of the passes.
 Error make_part_form(const passes::BackendPart& part, bool integers, PartForm& out, ir::Diagnostics& diagnostics);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -1,6 +1,6 @@
 #include "backends/tosa/compiler/payload_writer.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 /// Constants up to here are looked for among those that are there.
@@ -89,8 +89,8 @@ void PayloadWriter::add(payload::Op op, flatbuffers::Offset<void> attribute, con
   const auto in = names(inputs);
   const auto out = names({output});
   const auto location = payload::CreateOpLocation(builder, builder.CreateSharedString(location_));
-  operators_.push_back(payload::CreateTosaOperator(builder, op, static_cast<payload::Attribute>(op), attribute, in, out,
-                                                   location));
+  operators_.push_back(
+      payload::CreateTosaOperator(builder, op, static_cast<payload::Attribute>(op), attribute, in, out, location));
 }
 
 std::string PayloadWriter::finish(const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {
@@ -106,4 +106,4 @@ std::string PayloadWriter::finish(const std::vector<TensorId>& inputs, const std
   return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

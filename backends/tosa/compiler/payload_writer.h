@@ -12,7 +12,7 @@
 #include "backends/tosa/schema/tosa_generated.h"
 #include "ir/graph.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 using Shape = std::vector<int32_t>;
 using TensorId = uint32_t;
@@ -64,4 +64,4 @@ class PayloadWriter {
   std::vector<flatbuffers::Offset<payload::TosaOperator>> operators_;
 };
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -3,7 +3,7 @@
 #include "backends/tosa/compiler/op_support.h"
 #include "backends/tosa/compiler/part_form.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 class TosaCompiler final : public passes::BackendCompiler {
@@ -44,9 +44,12 @@ class TosaCompiler final : public passes::BackendCompiler {
 };
 
 }  // namespace
+}  // namespace et::backends::tosa::compiler
+
+namespace et::backends::tosa {
 
 Error register_compiler(passes::BackendCompilers& compilers) {
-  static TosaCompiler compiler;
+  static compiler::TosaCompiler compiler;
   return compilers.add(compiler);
 }
 

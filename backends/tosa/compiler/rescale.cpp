@@ -5,7 +5,7 @@
 
 #include "numerics/rounding.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 namespace {
 
 constexpr int kMinShift = 2, kMaxShift = 62;
@@ -121,4 +121,4 @@ std::optional<Rescale> matching_rescale(const Rounding& rounding) {
   return out;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 /// multiplier / 2^shift. The multiplier has 31 bits, the shift is between 2 and 62.
 struct Rescale {
@@ -40,4 +40,4 @@ int64_t rounded(const Rounding& rounding, int64_t value);
 /// What RESCALE gives for zero points of 0, before its result is saturated.
 int64_t rescaled(const Rescale& rescale, int64_t value);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

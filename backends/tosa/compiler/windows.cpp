@@ -4,7 +4,7 @@
 
 #include "ir/literals.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 Window make_window(int64_t size, int64_t kernel, int64_t stride, int64_t dilation, int64_t padding, int64_t out) {
   Window w{size, kernel, out == 1 ? 1 : stride, dilation, padding, 0, 0, out};
@@ -30,4 +30,4 @@ std::optional<std::vector<int64_t>> spatial(const ir::Argument& argument, size_t
   return list;
 }
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

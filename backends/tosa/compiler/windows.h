@@ -9,7 +9,7 @@
 
 #include "ir/graph.h"
 
-namespace et::backends::tosa {
+namespace et::backends::tosa::compiler {
 
 /// Along one dimension. TOSA's results have (size + pads - (kernel - 1) * dilation - 1) / stride + 1 elements, without
 /// remainder. What remains is taken from the padding behind, then from the image.
@@ -26,4 +26,4 @@ Window make_window(int64_t size, int64_t kernel, int64_t stride, int64_t dilatio
 std::optional<std::vector<int64_t>> spatial(const ir::Argument& argument, size_t count,
                                             const std::vector<int64_t>& otherwise);
 
-}  // namespace et::backends::tosa
+}  // namespace et::backends::tosa::compiler

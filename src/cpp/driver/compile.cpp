@@ -45,9 +45,9 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
 
   ET_RETURN_IF_ERROR(manager.run(passes::before_cut(), *program, context));
   const passes::BackendCompilers no_backends;
-  ET_RETURN_IF_ERROR(delegation::outline_delegates(
-      *program, options.delegation, options.backends != nullptr ? *options.backends : no_backends, diagnostics,
-      &evaluator));
+  ET_RETURN_IF_ERROR(delegation::outline_delegates(*program, options.delegation,
+                                                   options.backends != nullptr ? *options.backends : no_backends,
+                                                   diagnostics, &evaluator));
   ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), *program, context));
   passes::drop_unused_symbols(*program);
   if (options.kernels != nullptr) {

@@ -1,0 +1,161 @@
+"""What a quantized model becomes in TOSA computes what the kernels compute, and what stays outside has a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from executorch_py.backends.tosa import TOSAPartitioner
+from torch import nn
+from torch.nn import functional as F
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidArgumentError
+from tests.conformance.shared_networks import SharedNetwork
+
+Inputs = tuple[torch.Tensor, ...]
+
+
+def _quantized(model: nn.Module, inputs: Inputs) -> Any:
+    torch.manual_seed(0)
+    data = [tuple(torch.randn_like(x) for x in inputs) for _ in range(3)]
+    return quantizer.quantize(model.eval(), inputs, "static_int8", data)
+
+
+def _run(program: Any, inputs: Inputs) -> Any:
+    return et.Runtime.get().load_program(program.buffer).load_method("forward").execute(inputs)
+
+
+def _left(edge: Any) -> list[str]:
+    """Operators outside of TOSA."""
+    nodes = edge.exported_program().graph.nodes
+    names = [str(n.target) for n in nodes if n.op == "call_function" and "delegation_tag" not in n.meta]
+    return [name for name in names if "getitem" not in name]
+
+
+def _check(model: nn.Module, inputs: Inputs, partitioner: TOSAPartitioner | None = None, whole: bool = True) -> None:
+    """Same numbers as the kernels' bit for bit; with ``whole``, nothing but conversions is left outside."""
+    exported = _quantized(model, inputs)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[partitioner or TOSAPartitioner()])
+    if whole:
+        assert not [name for name in _left(edge) if "quantize_per_tensor" not in name], et.delegation_report(edge)
+    program = edge.to_executorch()
+    assert b"TOSABackend" in program.buffer or not whole
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    for given in (inputs, tuple(torch.randn_like(x) * 2 for x in inputs)):
+        for got, wanted in zip(_run(program, given), _run(plain, given), strict=True):
+            assert torch.equal(got, wanted)
+
+
+class _Net(nn.Module):
+    """Layers given by name, and what is done with them."""
+
+    def __init__(self, function: Any, **layers: nn.Module) -> None:
+        super().__init__()
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(self, *inputs)
+
+
+IMAGE = (torch.randn(1, 4, 9, 11),)
+CASES: dict[str, tuple[nn.Module, Inputs]] = {
+    "conv and relu": (nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.ReLU()), IMAGE),
+    "conv, stride that leaves a remainder": (nn.Conv2d(4, 6, (2, 3), stride=3, padding=(0, 1)), IMAGE),
+    "dilated conv": (nn.Conv2d(4, 6, 3, dilation=2, padding=2), IMAGE),
+    "conv without bias": (nn.Conv2d(4, 6, 1, bias=False), IMAGE),
+    "depthwise conv": (nn.Conv2d(4, 4, 3, groups=4, padding=1), IMAGE),
+    "depthwise conv, two results a channel": (nn.Conv2d(4, 8, 3, groups=4), IMAGE),
+    "conv in groups": (nn.Conv2d(4, 6, 3, groups=2), IMAGE),
+    "1-D conv": (nn.Conv1d(4, 6, 3, stride=2), (torch.randn(2, 4, 10),)),
+    "transposed conv": (nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1), IMAGE),
+    "conv and relu6": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU6()), IMAGE),
+    "linear": (nn.Linear(7, 5), (torch.randn(3, 7),)),
+    "linear of rank 4": (nn.Linear(7, 5), (torch.randn(2, 3, 2, 7),)),
+    "linear and hardswish": (nn.Sequential(nn.Linear(7, 5), nn.Hardswish(), nn.Linear(5, 3)), (torch.randn(3, 7),)),
+    "max pool": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.MaxPool2d(3, 2, 1), nn.Conv2d(6, 2, 1)), IMAGE),
+    "max pool, ceil mode": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.MaxPool2d(2, 2, ceil_mode=True)), IMAGE),
+    "average pool": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.AvgPool2d(3, 2), nn.Conv2d(6, 2, 1)), IMAGE),
+    "average pool of all": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.AvgPool2d((7, 9)), nn.Flatten(1)), IMAGE),
+    "adaptive pool": (nn.Sequential(nn.Conv2d(4, 6, (2, 4)), nn.AdaptiveAvgPool2d((4, 2))), IMAGE),
+    "flatten": (nn.Sequential(nn.Conv2d(4, 3, 3), nn.Flatten(1), nn.Linear(189, 4)), IMAGE),
+    "residual sum": (_Net(lambda m, x: m.b(x + m.a(x)), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 2, 3)), IMAGE),
+    "scaled by channel": (
+        _Net(lambda m, x: m.a(x) * m.b(x.mean((2, 3), keepdim=True)), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 4, 1)),
+        IMAGE,
+    ),
+    "concatenation of slices": (
+        _Net(
+            lambda m, x: m.b(torch.cat([m.a(x)[:, 1:3], m.a(x)[:, :1]], 1)), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(3, 2, 1)
+        ),
+        IMAGE,
+    ),
+    "permutation to channels last": (
+        _Net(lambda m, x: m.b(m.a(x).permute(0, 2, 3, 1)), a=nn.Conv2d(4, 5, 3), b=nn.Linear(5, 3)),
+        IMAGE,
+    ),
+    "padding": (_Net(lambda m, x: m.b(F.pad(m.a(x), (1, 2, 0, 1))), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 2, 3)), IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_same_numbers_as_the_kernels(name: str) -> None:
+    model, inputs = CASES[name]
+    _check(model, inputs)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_networks_with_shared_values(seed: int) -> None:
+    network = SharedNetwork(seed)
+    _check(network, network.inputs, whole=False)
+
+
+def _refusals(model: nn.Module, inputs: Inputs, **options: Any) -> str:
+    partitioner = TOSAPartitioner(**options)
+    exported = _quantized(model, inputs)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    program = edge.to_executorch()
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    for got, wanted in zip(_run(program, inputs), _run(plain, inputs), strict=True):
+        assert torch.equal(got, wanted)
+    return " | ".join(partitioner.refusals.values())
+
+
+def test_operators_of_floats_are_left_with_a_reason() -> None:
+    model = _Net(lambda m, x: m.b(torch.cumsum(m.a(x), 1)), a=nn.Linear(4, 4), b=nn.Linear(4, 4))
+    assert "it computes on floats, which the profile INT has not" in _refusals(model, (torch.randn(2, 4),))
+
+
+def test_a_rank_above_six_is_left_with_a_reason() -> None:
+    assert "a tensor of rank 7, TOSA has 6" in _refusals(nn.Linear(2, 3), (torch.randn(1, 1, 2, 1, 2, 1, 2),))
+
+
+def test_limits_of_an_accelerator() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 6, 3, stride=4), nn.Conv2d(6, 2, 1))
+    assert "a stride of 4, ethos-u55 has 3" in _refusals(model, IMAGE, accelerator="ethos-u55-128")
+    assert "stride" not in _refusals(model, IMAGE)
+
+
+def test_a_stride_without_a_second_window_is_none() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.AvgPool2d((7, 9)), nn.Conv2d(6, 2, 1, stride=5))
+    assert "stride" not in _refusals(model, IMAGE, accelerator="ethos-u55-128")
+
+
+def test_specifications_that_are_not_known() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"must be one of TOSA-1\.0"):
+        TOSAPartitioner("TOSA-0.80+MI")
+    with pytest.raises(InvalidArgumentError, match="ethos-u55, ethos-u65, ethos-u85"):
+        TOSAPartitioner(accelerator="ethos-n78")
+
+
+def test_the_same_model_gives_the_same_bytes() -> None:
+    exported = _quantized(CASES["residual sum"][0], IMAGE)
+    files = [
+        bytes(et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()]).to_executorch().buffer)
+        for _ in range(2)
+    ]
+    assert files[0] == files[1]
