@@ -34,4 +34,6 @@ from .spec.pt2e import SharedQuantizationSpec as SharedQuantizationSpec
 from .spec.weight_observers import GroupwiseObserver as GroupwiseObserver
 from .spec.weight_observers import PerChannelMSEObserver as PerChannelMSEObserver
 from .torch_models.torch_quantized import from_torch_quantized as from_torch_quantized
+from .tosa_quantizer import EthosUQuantizer as EthosUQuantizer
+from .tosa_quantizer import TOSAQuantizer as TOSAQuantizer
 from .xnnpack_quantizer import XNNPACKQuantizer as XNNPACKQuantizer

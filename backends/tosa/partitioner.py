@@ -23,11 +23,11 @@ _TAG = "tosa"
 class TOSAPartitioner(Partitioner):
     """Gives TOSA the largest parts that it can say.
 
-    In the profile INT these are the operators between quantize and dequantize: numbers become integers before a part
+    These are the operators between quantize and dequantize: numbers become integers before a part
     and floats behind it.
 
     Args:
-        compile_spec: A specification ("TOSA-1.0+INT", "TOSA-1.0+FP"), or a list of CompileSpec.
+        compile_spec: A specification ("TOSA-1.0+INT"), or a list of CompileSpec.
         accelerator: Whose limits hold, as Vela names it ("ethos-u55-128"); None: those of TOSA's level 8K.
 
     Attributes:

@@ -5,8 +5,8 @@ from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec
 
 BACKEND_ID = "TOSABackend"
-#: Profiles that are written: integers, or floats.
-SPECIFICATIONS = ("TOSA-1.0+INT", "TOSA-1.0+FP")
+#: What is written: the profile of integers.
+SPECIFICATIONS = ("TOSA-1.0+INT",)
 #: Families of NPUs whose limits are known.
 ACCELERATORS = ("ethos-u55", "ethos-u65", "ethos-u85")
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.errors import InvalidArgumentError
+from executorch_py.errors import InvalidArgumentError, NotSupportedError
 from tests.conformance.shared_networks import SharedNetwork
 
 Inputs = tuple[torch.Tensor, ...]
@@ -150,6 +150,18 @@ def test_specifications_that_are_not_known() -> None:
         TOSAPartitioner("TOSA-0.80+MI")
     with pytest.raises(InvalidArgumentError, match="ethos-u55, ethos-u65, ethos-u85"):
         TOSAPartitioner(accelerator="ethos-n78")
+
+
+def test_quantizers_of_this_backend() -> None:
+    config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+    for made in (quantizer.TOSAQuantizer("TOSA-1.0+INT"), quantizer.EthosUQuantizer("ethos-u85-256")):
+        exported = quantizer.quantize(CASES["residual sum"][0], IMAGE, made.set_global(config), [IMAGE])
+        edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()])
+        assert not [name for name in _left(edge) if "quantize_per_tensor" not in name]
+    with pytest.raises(InvalidArgumentError, match="profile with integers"):
+        quantizer.TOSAQuantizer("TOSA-1.0+FP")
+    with pytest.raises(NotSupportedError, match="kind dynamic"):
+        quantizer.TOSAQuantizer().set_global("dynamic_int8")
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:

@@ -379,11 +379,8 @@ std::string conversion(const ir::Node& node) {
 Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
   Target out;
   for (const auto& spec : specs) {
-    if (spec.key == "tosa_spec") {
-      out.is_float = spec.value.find("+INT") == std::string::npos;
-      if (spec.value.rfind("TOSA-1.0+", 0) != 0) {
-        out.problem = "the compile spec tosa_spec is '" + spec.value + "', must be TOSA-1.0+INT or TOSA-1.0+FP";
-      }
+    if (spec.key == "tosa_spec" && spec.value != "TOSA-1.0+INT") {
+      out.problem = "the compile spec tosa_spec is '" + spec.value + "', must be TOSA-1.0+INT";
     } else if (spec.key == "accelerator") {
       for (const Accelerator& one : kAccelerators) {
         out.accelerator = spec.value.rfind(one.prefix, 0) == 0 ? &one : out.accelerator;

@@ -27,7 +27,6 @@ struct Accelerator {
 
 /// What compile specs ask for.
 struct Target {
-  bool is_float = false;  ///< tosa_spec with the profile FP alone
   const Accelerator* accelerator = nullptr;
   std::string problem;  ///< why no part can be compiled for it; "" = none
 };

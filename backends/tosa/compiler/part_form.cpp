@@ -1,5 +1,7 @@
 #include "backends/tosa/compiler/part_form.h"
 
+#include <iterator>
+
 #include "ir/copy.h"
 #include "passes/pass_manager.h"
 
@@ -15,19 +17,12 @@ constexpr std::string_view kPasses[] = {
 
 }  // namespace
 
-Error make_part_form(const passes::BackendPart& part, bool integers, PartForm& out, ir::Diagnostics& diagnostics) {
+Error make_part_form(const passes::BackendPart& part, PartForm& out, ir::Diagnostics& diagnostics) {
   out.program.constants = part.program.constants;
   out.program.methods.push_back(ir::copy_graph(part.graph));
   passes::PassContext context{out.program, diagnostics};
   context.evaluator = part.evaluator;
-  std::vector<std::string_view> ids;
-  for (const std::string_view id : kPasses) {
-    if (integers || (id != "propagate-dequantize" && id != "fuse-quantized")) {
-      ids.push_back(id);
-    }
-  }
-  passes::ManagerOptions options;
-  return passes::PassManager(options).run(Span<const std::string_view>(ids.data(), ids.size()), out.program, context);
+  return passes::PassManager().run(Span<const std::string_view>(kPasses, std::size(kPasses)), out.program, context);
 }
 
 }  // namespace et::backends::tosa::compiler

@@ -15,6 +15,6 @@ struct PartForm {
 };
 
 /// Errors: those of the passes.
-Error make_part_form(const passes::BackendPart& part, bool integers, PartForm& out, ir::Diagnostics& diagnostics);
+Error make_part_form(const passes::BackendPart& part, PartForm& out, ir::Diagnostics& diagnostics);
 
 }  // namespace et::backends::tosa::compiler

@@ -13,8 +13,7 @@ class TosaCompiler final : public passes::BackendCompiler {
   Error preprocess(const passes::BackendPart& part, passes::BackendPayload& payload,
                    ir::Diagnostics& diagnostics) override {
     PartForm form;
-    const Target target = read_target(part.compile_specs);
-    ET_RETURN_IF_ERROR(make_part_form(part, !target.is_float, form, diagnostics));
+    ET_RETURN_IF_ERROR(make_part_form(part, form, diagnostics));
     return Lowering(part, form.graph(), form.program, diagnostics).run(payload);
   }
 
@@ -25,7 +24,7 @@ class TosaCompiler final : public passes::BackendCompiler {
     PartForm form;
     ir::Diagnostics diagnostics;
     const Target target = read_target(part.compile_specs);
-    if (make_part_form(part, !target.is_float, form, diagnostics) != Error::Ok) {
+    if (make_part_form(part, form, diagnostics) != Error::Ok) {
       for (const auto& node : part.graph.nodes()) {
         out.push_back({node->debug_handle, "a pass over the part failed: " + diagnostics.front().to_string()});
       }

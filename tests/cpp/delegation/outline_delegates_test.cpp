@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "delegation/query_support.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -267,6 +268,48 @@ TEST(OutlineDelegates, RandomTagsLeaveValidPrograms) {
     ASSERT_EQ(outline_delegates(*program, table, compilers, diagnostics), Error::Ok);
     ASSERT_EQ(ir::verify(*program, &diagnostics), Error::Ok) << text << ir::to_text(*program);
   }
+}
+
+/// Takes parts whose inputs are computed or are the method's, and in which nothing is exp.
+class PartJudge final : public passes::BackendCompiler {
+ public:
+  std::string_view backend_id() const override { return "Judge"; }
+  Error preprocess(const passes::BackendPart&, passes::BackendPayload&, ir::Diagnostics&) override { return Error::Ok; }
+  bool judges_parts() const override { return true; }
+  std::vector<passes::PartRefusal> part_refusals(const passes::BackendPart& part) override {
+    std::vector<passes::PartRefusal> out;
+    for (const auto& node : part.graph.nodes()) {
+      const ir::Value* from = node->args()[0].value();
+      if (node->op == "aten::exp") {
+        out.push_back({node->debug_handle, "no exp"});
+      } else if (node->op == "aten::abs" && from->producer() == nullptr) {
+        out.push_back({node->debug_handle, "abs at the start of a part"});
+      }
+    }
+    out.push_back({9999, "a node that nobody has"});
+    return out;
+  }
+};
+
+/// A part is asked for again without what was refused: abs is at the start only when exp is gone.
+TEST(QuerySupport, PartsAreAskedForUntilNothingIsRefused) {
+  const std::shared_ptr<ir::Program> program = parsed(R"(method @m(%x: f32[2]) {
+  %a = aten::neg(%x) : f32[2]
+  %b = aten::exp(%a) : f32[2]
+  %c = aten::abs(%b) : f32[2]
+  %d = aten::neg(%c) : f32[2]
+  return %d
+})");
+  uint32_t handle = 0;
+  for (const auto& node : program->methods.front()->nodes()) {
+    node->debug_handle = ++handle;
+  }
+  PartJudge judge;
+  std::string text;
+  for (const NodeSupport& node : query_support(*program, judge, {}, {})) {
+    text += std::to_string(node.debug_handle) + ":" + node.refusal + ";";
+  }
+  EXPECT_EQ(text, "1:;2:no exp;3:abs at the start of a part;4:;");
 }
 
 }  // namespace
