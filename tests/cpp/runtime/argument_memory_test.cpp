@@ -324,26 +324,5 @@ TEST_F(MethodTest, TensorsWithoutMemoryAreRefused) {
   said("nothing gives it memory");
 }
 
-TEST_F(MethodTest, TensorsOfOneShapeShareWhatNeverChanges) {
-  ProgramBuilder b;
-  const int x = b.input(b.tensor({2, 2}));
-  const int y = b.output(b.tensor({2, 2}));
-  const int dynamic = b.input(b.tensor({2, 2}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
-  const int z = b.output(b.tensor({2, 2}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_BOUND));
-  b.kernel("test::add", "out", {x, x, y, y});
-  b.kernel("test::add", "out", {dynamic, dynamic, z, z});
-  auto m = method(b);
-  const auto sizes_of = [&](const EValue& value) { return value.to_tensor().sizes().data(); };
-  EXPECT_EQ(sizes_of(m->method().get_input(0)), sizes_of(m->method().get_output(0)));
-  EXPECT_NE(sizes_of(m->method().get_input(0)), sizes_of(m->method().get_input(1)));
-  EXPECT_NE(sizes_of(m->method().get_input(1)), sizes_of(m->method().get_output(1)));
-  TestTensor whole({2, 2}, {1, 2, 3, 4}), part({1, 2}, {5, 6});
-  ASSERT_EQ(m->method().set_input(whole.value(), 0), Error::Ok);
-  ASSERT_EQ(m->method().set_input(part.value(), 1), Error::Ok);
-  ASSERT_EQ(m->method().execute(), Error::Ok) << messages();
-  EXPECT_EQ(floats(m->method().get_output(0)), (std::vector<float>{2, 4, 6, 8}));
-  EXPECT_EQ(floats(m->method().get_output(1)), (std::vector<float>{10, 12}));
-}
-
 }  // namespace
 }  // namespace et::test
