@@ -6,6 +6,7 @@
 
 #include "base/default_log.h"
 #include "base/error.h"
+#include "base/name_log.h"
 
 namespace et {
 namespace {
@@ -52,6 +53,12 @@ void log_message(LogLevel level, const char* file, int line, const char* format,
   va_start(arguments, format);
   log_arguments(level, file, line, format, arguments);
   va_end(arguments);
+}
+
+void log_name(const char* name) {
+  if (const LogHook hook = g_hook.load(std::memory_order_acquire)) {
+    hook(LogLevel::kContext, "", 0, name, __builtin_strlen(name));
+  }
 }
 
 Error detail::log_error(const char* file, uint32_t line_and_code, const char* format, ...) {

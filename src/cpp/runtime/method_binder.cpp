@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/name_log.h"
 #include "runtime/method_loader.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tensor_lists.h"
@@ -173,6 +174,7 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
     }
   }
   if (!any && !kHasMessages) {
+    log_name(candidates.kernels[0]->name);
     return Error::InvalidProgram;
   }
   if (!any) {
@@ -200,12 +202,17 @@ Error MethodLoader::report_missing() {
   char names[320];
   size_t length = 0;
   size_t num_missing = 0;
-  for (size_t i = 0; kHasMessages && i < candidates_.size(); ++i) {
+  for (size_t i = 0; i < candidates_.size(); ++i) {
     if (!candidates_[i].is_missing) {
       continue;
     }
     char buffer[256];
-    const std::string_view op = state_.meta.operator_name(i, buffer);
+    const std::string_view op = state_.meta.operator_name(i, {buffer, sizeof(buffer) - 1});
+    if (!kHasMessages) {
+      buffer[op.size()] = '\0';
+      log_name(buffer);
+      continue;
+    }
     if (++num_missing > 1 && length + 2 < sizeof(names)) {
       length += std::string_view(", ").copy(names + length, 2);
     }

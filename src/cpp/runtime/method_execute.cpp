@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/name_log.h"
 #include "runtime/debug_info.h"
 #include "runtime/method_state.h"
 #include "runtime/platform.h"
@@ -522,6 +523,10 @@ Error Method::State::fail(Error error, size_t index, int32_t step) {
     failure.module_path = text(kModulePath);
     failure.source_file = text(kFile);
     failure.source_line = fields[kLine];
+  }
+  if (!kHasMessages) {
+    log_name(failure.operator_name.empty() ? "?" : failure.operator_name.data());  // ends with '\0': a literal or a field
+    return error;
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   char where[96] = "";

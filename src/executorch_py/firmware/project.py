@@ -146,7 +146,7 @@ class Project:
             **model_sources(model),
             **kernel_sources(kernels),
             "memory.h": memory_header(pools, origin),
-            "main.cpp": _template("main.cpp"),
+            **{name: _template(name) for name in ("main.cpp", "report.h", "report.cpp")},
             "CMakeLists.txt": self._cmake(),
             "board/board.h": _template("board/board.h"),
         }

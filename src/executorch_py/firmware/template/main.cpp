@@ -9,51 +9,18 @@
 #include "kernels.h"
 #include "memory.h"
 #include "model.h"
-#include "runtime/method.h"
+#include "report.h"
 
 namespace {
 
 using namespace et;           // NOLINT(google-build-using-namespace): a program, not a header
 using namespace et::runtime;  // NOLINT(google-build-using-namespace)
+using firmware::write_number;
 
 alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes];
 // Kernels take scratch memory at multiples of 64: what a run uses does not depend on where the pool lies.
 alignas(64) uint8_t g_temp_pool[firmware::kTempPoolBytes];
 alignas(16) uint8_t g_arena[firmware::kArenaBytes];
-
-/// Remembers the most that was in use, for the report.
-class PeakAllocator final : public MemoryAllocator {
- public:
-  using MemoryAllocator::MemoryAllocator;
-  void* allocate(size_t nbytes, size_t alignment) override {
-    void* const memory = MemoryAllocator::allocate(nbytes, alignment);
-    most_used_ = used() > most_used_ ? used() : most_used_;
-    return memory;
-  }
-  size_t most_used() const { return most_used_; }
-
- private:
-  size_t most_used_ = 0;
-};
-
-void write_number(const char* before, uint64_t number) {
-  char text[21];
-  char* digit = text + sizeof(text) - 1;
-  *digit = '\0';
-  do {
-    *--digit = static_cast<char>('0' + number % 10);
-    number /= 10;
-  } while (number != 0);
-  board::write(before);
-  board::write(digit);
-}
-
-Error fail(const char* what, Error error) {
-  board::write(what);
-  board::write(to_string(error));
-  board::write("\n");
-  return error;
-}
 
 /// True when these floats are as close as another library's exp() and order of sums leave them.
 bool is_close(const Tensor& tensor, const uint8_t* wanted) {
@@ -84,43 +51,30 @@ bool is_as_on_host(const Method& method, size_t i) {
   return close;
 }
 
-Error set_input(Method& method, size_t i) {
-  const Tensor example = method.get_input(i).to_tensor();
-  int64_t strides[kMaxRank];
-  int64_t sizes[kMaxRank];
-  for (size_t d = 0; d < static_cast<size_t>(example.dim()); ++d) {
-    sizes[d] = example.sizes()[d];
-  }
-  const firmware::Bytes& bytes = firmware::kInputs[i];
-  TensorImpl impl(example.scalar_type(), static_cast<size_t>(example.dim()), sizes, strides, dim_order(example).data(),
-                  const_cast<uint8_t*>(bytes.data), bytes.size);
-  return method.set_input(EValue(Tensor(&impl)), i);
-}
-
 Error run() {
+  firmware::install_log();
   board::paint_stack();
   const uint64_t start = board::instructions();
   BufferLoader loader(firmware::kModel, firmware::kModelBytes);
-  Result<Program> program = Program::load(&loader);
-  if (!program.ok()) {
-    return fail("model: ", program.error());
-  }
+  ET_TRY(const Program program, firmware::load_program(&loader, firmware::kModel));
   KernelRegistry kernels;
   if (const Error error = firmware::register_kernels(kernels); error != Error::Ok) {
-    return fail("kernels: ", error);
+    return firmware::fail("kernels", error);
   }
-  MemoryAllocator method_allocator(g_method_pool, sizeof(g_method_pool));
-  PeakAllocator temp_allocator(g_temp_pool, sizeof(g_temp_pool));
+  firmware::Pool method_pool("method pool", g_method_pool, sizeof(g_method_pool));
+  firmware::Pool temp_pool("temporary pool", g_temp_pool, sizeof(g_temp_pool));
   Span<uint8_t> planned[firmware::kNumArenas == 0 ? 1 : firmware::kNumArenas];
   for (size_t i = 0, used = 0; i < firmware::kNumArenas; used += firmware::kArenas[i], ++i) {
     planned[i] = {g_arena + used, firmware::kArenas[i]};
   }
-  const MemoryManager memory{&method_allocator, {planned, firmware::kNumArenas}, &temp_allocator, nullptr};
+  const MemoryManager memory{&method_pool, {planned, firmware::kNumArenas}, &temp_pool, nullptr};
   MethodOptions options;
   options.kernels = &kernels;
-  Result<Method> loaded = program->load_method(firmware::kMethod, &memory, options);
+  Result<Method> loaded = firmware::load_method(program, firmware::kMethod, memory, options);
   if (!loaded.ok()) {
-    return fail("load: ", loaded.error());
+    method_pool.write_lack();
+    temp_pool.write_lack();
+    return loaded.error();
   }
   Method& method = *loaded;
   const uint64_t load_instructions = board::instructions() - start;
@@ -135,26 +89,23 @@ Error run() {
   }
   write_number("load: instructions ", load_instructions);
   write_number(", stack ", load_stack);
+  board::write("\n");
 
   board::paint_stack();
   for (size_t i = 0; i < method.num_inputs(); ++i) {
-    if (!method.get_input(i).is_tensor()) {
-      continue;  // a number that was fixed at export
-    }
-    if (const Error error = set_input(method, i); error != Error::Ok) {
-      return fail("\ninput: ", error);
-    }
+    ET_RETURN_IF_ERROR(firmware::set_input(method, i, firmware::kInputs[i].data, firmware::kInputs[i].size));
   }
   const uint64_t before = board::instructions();
   if (const Error error = method.execute(); error != Error::Ok) {
-    return fail("\nexecute: ", error);
+    temp_pool.write_lack();
+    return firmware::fail("execute", error);
   }
-  write_number("\nexecute: instructions ", board::instructions() - before);
+  write_number("execute: instructions ", board::instructions() - before);
   write_number(", stack ", board::stack_used());
   write_number("\nmemory: model ", firmware::kModelBytes);
   write_number(", arena ", sizeof(g_arena));
-  write_number(", method ", method_allocator.used());
-  write_number(", temp ", temp_allocator.most_used());
+  write_number(", method ", method_pool.used());
+  write_number(", temp ", temp_pool.most_used());
   board::write("\n");
 
   bool equal = true;
