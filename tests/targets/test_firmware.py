@@ -14,11 +14,11 @@ import torch
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.codegen.pte_stripping import stripped
-from executorch_py.errors import InvalidArgumentError
+from executorch_py.errors import InvalidArgumentError, InvalidStateError
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import build, missing_tools
 from executorch_py.firmware.features import Feature, features_of
-from executorch_py.firmware.project import Model, Pools, Project, memory_header
+from executorch_py.firmware.project import Model, Pools, Project, memory_header, only_writer
 
 pytestmark = pytest.mark.mcu
 
@@ -127,6 +127,22 @@ def test_a_project_that_is_written_again_has_the_packages_sources(integers: byte
     copy.write_text("// of another version\n")
     project.write(model, pools, "")
     assert copy.read_text() == text
+
+
+def test_a_folder_has_one_writer_at_a_time(integers: bytes, tmp_path: Path) -> None:
+    """Two builds in one folder made an image of both's files, once."""
+    with only_writer(tmp_path):
+        with pytest.raises(InvalidStateError, match="another `etpy firmware` writes"):
+            write_firmware(integers, tmp_path, "host", measure=False)
+        other = "from pathlib import Path\nfrom executorch_py.firmware.project import only_writer\n"
+        other += f"with only_writer(Path({str(tmp_path)!r})): pass"
+        done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=False)
+        assert "InvalidStateError" in done.stderr
+        assert not any(tmp_path.iterdir())
+    write_firmware(integers, tmp_path, "host", measure=False)
+    with pytest.raises(BlockingIOError), only_writer(tmp_path / "deeper"):
+        raise BlockingIOError  # not the folder's
+    assert (tmp_path / "main.cpp").is_file()
 
 
 def test_a_kernel_that_no_target_has_is_named(tmp_path: Path) -> None:

@@ -525,7 +525,8 @@ Error Method::State::fail(Error error, size_t index, int32_t step) {
     failure.source_line = fields[kLine];
   }
   if (!kHasMessages) {
-    log_name(failure.operator_name.empty() ? "?" : failure.operator_name.data());  // ends with '\0': a literal or a field
+    // Names end with '\0': they are literals or strings of the file.
+    log_name(failure.operator_name.empty() ? "?" : failure.operator_name.data());
     return error;
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };

@@ -26,7 +26,7 @@ from executorch_py.method_metadata import TensorInfo
 from executorch_py.runtime import Runtime
 
 from .build import Image, Run, build, image_of, missing_tools, run
-from .project import Model, Pools, Project
+from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
 
 __all__ = ["TARGETS", "FirmwareReport", "Target", "write_firmware"]
@@ -173,6 +173,7 @@ def write_firmware(
 
     Raises:
         InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not.
+        InvalidStateError: Another call writes or builds in the folder.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
     if target not in TARGETS:
@@ -184,7 +185,12 @@ def write_firmware(
         except DamagedError as error:
             raise InvalidArgumentError(f"not a .pte file: {error}") from None
     model, arenas = _model(data, method, inputs)
-    project = Project(Path(folder), TARGETS[target])
+    with only_writer(Path(folder)):
+        return _write(Project(Path(folder), TARGETS[target]), model, arenas, measure)
+
+
+def _write(project: Project, model: Model, arenas: tuple[int, ...], measure: bool) -> FirmwareReport:
+    """Writes the project, measures it if that is wanted and possible, and writes it with its own sizes."""
     pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas)
     project.write(model, pools, "More than it needs: not measured.")
     missing = tuple(missing_tools(project.target))
@@ -203,6 +209,6 @@ def write_firmware(
             elf = build(project)
             measured = run(project, elf)
         image = None if project.target.is_host else image_of(project, elf)
-    report = FirmwareReport(project.folder, project.target, len(data), pools, image, measured, missing)
+    report = FirmwareReport(project.folder, project.target, len(model.data), pools, image, measured, missing)
     project.write_readme(str(report))
     return report

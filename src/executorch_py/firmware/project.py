@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from executorch_py.codegen.kernel_library import write_if_changed
+from executorch_py.errors import InvalidStateError
 
 from .features import features_of
 from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, selection_of
@@ -117,6 +121,27 @@ def _template(name: str, **values: str) -> str:
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Makes the folder, and keeps others out: two that write and compile there make an image of both's files.
+
+    Raises:
+        InvalidStateError: Another thread or process has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of the open folder: ends with the process
+        except BlockingIOError:
+            raise InvalidStateError(
+                f"{folder}: another `etpy firmware` writes and builds here; wait for its end, or give another folder"
+            ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 class Project:

@@ -122,7 +122,8 @@ Error set_input(Method& method, size_t i, const void* data, size_t nbytes) {
     board::write("\n");
     return fail("input", Error::InvalidArgument);
   }
-  TensorImpl impl(tensor.scalar_type(), rank, sizes, strides, dim_order(tensor).data(), const_cast<void*>(data), nbytes);
+  TensorImpl impl(tensor.scalar_type(), rank, sizes, strides, dim_order(tensor).data(), const_cast<void*>(data),
+                  nbytes);
   const Error error = method.set_input(EValue(Tensor(&impl)), i);
   return error == Error::Ok ? error : fail("input", error);
 }
