@@ -25,9 +25,9 @@ CASES = {
     "erased flash": (0x23, ["model: InvalidProgram (35)", "ET12"]),
     "misaligned": (0x12, ["model: InvalidArgument (18)", "no multiple of 16"]),
     "odd address": (0x12, ["model: InvalidArgument (18)", "no multiple of 16"]),
-    "method pool": (0x21, ["load: MemoryAllocationFailed (33)", "method pool lacks 16 bytes"]),
+    "method pool": (0x21, ["load: MemoryAllocationFailed (33)", "method pool lacks 16 bytes or more"]),
     "half a method pool": (0x21, ["load: MemoryAllocationFailed (33)", "method pool lacks "]),
-    "temporary pool": (0x21, ["et::", "execute: MemoryAllocationFailed (33)", "temporary pool lacks 16 bytes"]),
+    "temporary pool": (0x21, ["et::", "execute: MemoryAllocationFailed (33)", "temporary pool lacks 16 bytes or more"]),
     "arena": (0x12, ["load: InvalidArgument (18)", "arena lacks 48 bytes"]),
     "kernels": (0x14, ["et::quantized_convolution", "et::quantized_linear", "load: OperatorMissing (20)"]),
     "short input": (0x12, ["input 0 has 316 bytes, must have 320", "input: InvalidArgument (18)"]),
@@ -35,10 +35,11 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=["cortex-m3", "cortex-m55"])
+# Optimised across files, which is the default, and not: std:: functions that throw must not be needed then, either.
+@pytest.fixture(scope="module", params=[("cortex-m55", "OFF")], ids=lambda param: param[0])
 def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The lines that bad_input.cpp prints."""
-    target = TARGETS[request.param]
+    target = TARGETS[request.param[0]]
     if missing := missing_tools(target):
         pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
     torch.manual_seed(0)
@@ -50,8 +51,10 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     samples = [(torch.randn(1, 1, 10, 8),) for _ in range(4)]
     program = quantizer.quantize(model, samples[0], "static_int8", samples)
     folder = tmp_path_factory.mktemp("bad_input")
-    write_firmware(et.to_edge_transform_and_lower(program).to_executorch(), folder, request.param, measure=False)
+    write_firmware(et.to_edge_transform_and_lower(program).to_executorch(), folder, target.name, measure=False)
     (folder / "main.cpp").write_text(PROGRAM.read_text())
+    option = f"-DEXECUTORCH_LTO={request.param[1]}"
+    subprocess.run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", option], check=True)
     elf = build(Project(folder, target))
     done = subprocess.run([*target.emulator(), elf], capture_output=True, text=True, timeout=300, check=False)
     lines = (done.stdout + done.stderr).splitlines()

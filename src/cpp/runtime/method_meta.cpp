@@ -1,5 +1,7 @@
 #include "runtime/method_meta.h"
 
+#include <algorithm>
+
 #include "base/checked_math.h"
 #include "runtime/program.h"
 #include "runtime/program_verifier.h"
@@ -155,11 +157,15 @@ std::string_view MethodMeta::operator_name(size_t i, Span<char> buffer) const {
   const fb::Operator* op = plan_->operators()->Get(static_cast<uint32_t>(i));
   const std::string_view name = view(op->name());
   const std::string_view overload = view(op->overload());
-  size_t length = name.copy(buffer.data(), buffer.size());
-  if (!overload.empty() && length < buffer.size()) {
-    buffer[length++] = '.';
-    length += overload.copy(buffer.data() + length, buffer.size() - length);
-  }
+  size_t length = 0;
+  const auto append = [&](std::string_view text) {  // std::string_view::copy brings what throws
+    const size_t nbytes = std::min(text.size(), buffer.size() - length);
+    std::copy_n(text.data(), nbytes, buffer.data() + length);
+    length += nbytes;
+  };
+  append(name);
+  append(overload.empty() ? "" : ".");
+  append(overload);
   return {buffer.data(), length};
 }
 

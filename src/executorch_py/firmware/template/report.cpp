@@ -22,10 +22,10 @@ void write_message(LogLevel, const char*, int, const char* message, size_t lengt
   board::write(line);
 }
 
-void write_lack_of(const char* name, size_t nbytes) {
+void write_lack_of(const char* name, size_t nbytes, const char* end) {
   board::write(name);
   write_number(" lacks ", nbytes);
-  board::write(" bytes\n");
+  board::write(end);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void* Pool::allocate(size_t nbytes, size_t alignment) {
 
 void Pool::write_lack() const {
   if (lacked_ != 0) {
-    write_lack_of(name_, lacked_);
+    write_lack_of(name_, lacked_, " bytes or more\n");
   }
 }
 
@@ -96,7 +96,7 @@ Result<Method> load_method(const Program& program, const char* name, const Memor
       const auto needed = static_cast<size_t>(meta->memory_planned_buffer_size(i));
       const size_t there = i < memory.planned_memory.size() ? memory.planned_memory[i].size() : 0;
       if (needed > there) {
-        write_lack_of("arena", needed - there);
+        write_lack_of("arena", needed - there, " bytes\n");
       }
     }
   }
