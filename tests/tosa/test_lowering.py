@@ -130,6 +130,11 @@ def test_operators_of_floats_are_left_with_a_reason() -> None:
     assert "it computes on floats, which the profile INT has not" in _refusals(model, (torch.randn(2, 4),))
 
 
+def test_moved_integers_end_before_floats() -> None:
+    model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.AvgPool1d(3, 1, 1))
+    assert "integers end before it" in _refusals(model, (torch.randn(2, 4, 10),))
+
+
 def test_a_rank_above_six_is_left_with_a_reason() -> None:
     assert "a tensor of rank 7, TOSA has 6" in _refusals(nn.Linear(2, 3), (torch.randn(1, 1, 2, 1, 2, 1, 2),))
 

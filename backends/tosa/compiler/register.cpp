@@ -6,6 +6,29 @@
 namespace et::backends::tosa::compiler {
 namespace {
 
+/// Handles of a node of the integer form. A conversion that a pass made has none: it stands at the border of what gave
+/// its numbers, or of what reads them.
+std::vector<uint32_t> handles_at(const ir::Node& node) {
+  std::vector<uint32_t> handles = node.all_handles();
+  const auto take = [&](const ir::Node* other) {
+    handles = handles.empty() && other != nullptr ? other->all_handles() : std::move(handles);
+  };
+  node.for_each_input([&](const ir::Value* input) { take(input->producer()); });
+  for (const auto& result : node.results()) {
+    for (const ir::Node* user : result->users()) {
+      take(user);
+    }
+  }
+  return handles;
+}
+
+/// Refuses the whole part.
+void refuse_all(const passes::BackendPart& part, const std::string& why, std::vector<passes::PartRefusal>& out) {
+  for (const auto& node : part.graph.nodes()) {
+    out.push_back({node->debug_handle, why});
+  }
+}
+
 class TosaCompiler final : public passes::BackendCompiler {
  public:
   std::string_view backend_id() const override { return "TOSABackend"; }
@@ -25,17 +48,17 @@ class TosaCompiler final : public passes::BackendCompiler {
     ir::Diagnostics diagnostics;
     const Target target = read_target(part.compile_specs);
     if (make_part_form(part, form, diagnostics) != Error::Ok) {
-      for (const auto& node : part.graph.nodes()) {
-        out.push_back({node->debug_handle, "a pass over the part failed: " + diagnostics.front().to_string()});
-      }
+      refuse_all(part, "a pass over the part failed: " + diagnostics.front().to_string(), out);
       return out;
     }
     for (const auto& node : form.graph().nodes()) {
       const std::string why = refusal_of({*node, form.program, target});
-      if (!why.empty()) {
-        for (const uint32_t handle : node->all_handles()) {
-          out.push_back({handle, why});
-        }
+      const std::vector<uint32_t> handles = why.empty() ? std::vector<uint32_t>() : handles_at(*node);
+      for (const uint32_t handle : handles) {
+        out.push_back({handle, why});
+      }
+      if (!why.empty() && handles.empty()) {
+        refuse_all(part, why, out);
       }
     }
     return out;
