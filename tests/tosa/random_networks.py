@@ -75,6 +75,10 @@ class RandomNetwork(nn.Module):
         with torch.no_grad():
             for i in range(draw(3, 7)):
                 x = self._add(x, i == 0)
+        last = nn.Linear(x.shape[-1], 3)  # so that there is something to quantize
+        self.layers.append(last)
+        self.steps.append(last)
+        self.texts.append(str(last))
         self.eval()
         self.text = f"seed {seed}, input {list(shape)}{' dynamic' if self.dynamic else ''}: {' -> '.join(self.texts)}"
 
