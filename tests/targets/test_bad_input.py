@@ -36,7 +36,7 @@ CASES = {
 
 
 # Optimised across files, which is the default, and not: std:: functions that throw must not be needed then, either.
-@pytest.fixture(scope="module", params=[("cortex-m55", "OFF")], ids=lambda param: param[0])
+@pytest.fixture(scope="module", params=[("cortex-m0", "ON"), ("cortex-m55", "OFF")], ids=lambda param: param[0])
 def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The lines that bad_input.cpp prints."""
     target = TARGETS[request.param[0]]

@@ -67,7 +67,7 @@ def built(integers: bytes, tmp_path_factory: pytest.TempPathFactory) -> Firmware
     return write_firmware(integers, tmp_path_factory.mktemp("cortex_m4"), "cortex-m4")
 
 
-@pytest.mark.parametrize("target", ["cortex-m3", "cortex-m4", "cortex-m55", "host"])
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "host"])
 def test_integers_are_those_of_the_host(target: str, integers: bytes, built: FirmwareReport, tmp_path: Path) -> None:
     need(target)
     report = built if target == "cortex-m4" else write_firmware(integers, tmp_path, target)

@@ -25,6 +25,7 @@ class Target:
     board: str
     regions: tuple[Region, ...]  # FLASH, RAM, and others for models that flash has no room for
     machine: str = ""  # of qemu-system-arm; "": no emulated board
+    emulated_cpu: str = ""  # what that machine has, where it is another
 
     @property
     def is_host(self) -> bool:
@@ -36,8 +37,9 @@ class Target:
         if not self.machine:
             return []
         return [
-            "qemu-system-arm", "-M", self.machine, "-cpu", self.cpu, "-nographic", "-monitor", "none",
-            "-serial", "none", "-semihosting-config", "enable=on,target=native", "-icount", "shift=5", "-kernel",
+            "qemu-system-arm", "-M", self.machine, "-cpu", self.emulated_cpu or self.cpu,
+            "-nographic", "-monitor", "none", "-serial", "none",
+            "-semihosting-config", "enable=on,target=native", "-icount", "shift=5", "-kernel",
         ]  # fmt: skip
 
 
@@ -48,8 +50,15 @@ _MPS3 = (
     Region("DDR", 0x60000000, 256 << 20, "rx"),
 )
 
+_AN505 = (Region("FLASH", 0x10000000, 4 << 20, "rx"), Region("RAM", 0x38000000, 2 << 20, "rwx"))  # both secure
+
 _TARGETS = (
     Target("host", "", "", "this machine", ()),
+    # No emulated board of an M0 has the memory. An M3 runs its instructions; board/cortex_m.cpp forbids it the rest.
+    Target(
+        "cortex-m0", "cortex-m0", "-mcpu=cortex-m0 -mthumb", "Arm MPS2 with AN385, whose core is an M3",
+        _MPS2, "mps2-an385", "cortex-m3",
+    ),
     Target("cortex-m3", "cortex-m3", "-mcpu=cortex-m3 -mthumb", "Arm MPS2 with AN385", _MPS2, "mps2-an385"),
     Target(
         "cortex-m4", "cortex-m4", "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16",
@@ -58,6 +67,10 @@ _TARGETS = (
     Target(
         "cortex-m7", "cortex-m7", "-mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
         "Arm MPS2 with AN500", _MPS2, "mps2-an500",
+    ),
+    Target(
+        "cortex-m33", "cortex-m33", "-mcpu=cortex-m33 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
+        "Arm MPS2 with AN505", _AN505, "mps2-an505",
     ),
     Target(
         "cortex-m55", "cortex-m55", "-mcpu=cortex-m55 -mthumb -mfloat-abi=hard",

@@ -46,7 +46,7 @@ void start_counting() {
   register_at(kSysTickControl) = 7;  // processor clock, interrupt, on
   const uint64_t before = ticks();
   uint32_t rounds = kLoopRounds;
-  __asm volatile("1: subs %0, %0, #1\n bne 1b" : "+r"(rounds) : : "cc");
+  __asm volatile(".syntax unified\n1: subs %0, %0, #1\n bne 1b" : "+l"(rounds) : : "cc");
   g_loop_ticks = static_cast<uint32_t>(ticks() - before);
 }
 
@@ -92,6 +92,28 @@ size_t stack_used() {
 
 }  // namespace board
 
+#if defined(__ARM_ARCH_6M__)
+// std::atomic's exchange: this core has no instruction for it, so interrupts wait.
+namespace {
+template <typename T>
+T exchange(volatile void* at, T value) {
+  uint32_t mask;
+  __asm volatile("mrs %0, primask\n cpsid i" : "=r"(mask) : : "memory");
+  volatile T* const place = static_cast<volatile T*>(at);
+  const T before = *place;
+  *place = value;
+  __asm volatile("msr primask, %0" : : "r"(mask) : "memory");
+  return before;
+}
+}  // namespace
+extern "C" {
+__attribute__((used)) uint8_t __atomic_exchange_1(volatile void* at, uint8_t value, int) { return exchange(at, value); }
+__attribute__((used)) unsigned __atomic_exchange_4(volatile void* at, unsigned value, int) {
+  return exchange(at, value);
+}
+}
+#endif
+
 // A destructor called through `delete` refers to these; nothing in the image allocates, so nothing calls them.
 void operator delete(void*) noexcept { fault_handler(); }
 void operator delete(void*, size_t) noexcept { fault_handler(); }
@@ -118,6 +140,9 @@ __attribute__((noreturn, noinline)) void start() {
 __attribute__((noreturn)) void reset_handler() {
 #if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
   register_at(kCoprocessors) = register_at(kCoprocessors) | (0xFu << 20);  // CP10 and CP11: full access
+#endif
+#if defined(__ARM_ARCH_6M__)
+  register_at(kConfiguration) = register_at(kConfiguration) | (1u << 3);  // unaligned accesses fault, if they did not
 #endif
 #if defined(__ARM_FEATURE_MVE)
   register_at(kConfiguration) = register_at(kConfiguration) | (3u << 18);  // low-overhead loops, branch prediction
