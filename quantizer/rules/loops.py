@@ -183,6 +183,11 @@ def graphs_of(module: fx.GraphModule) -> Iterator[fx.GraphModule]:
         yield from graphs_of(body)
 
 
+def _behind_observers(node: fx.Node) -> fx.Node:
+    """The value that an observer measures."""
+    return _behind_observers(node.all_input_nodes[0]) if node.op == "call_module" else node
+
+
 def known_in_bodies(module: fx.GraphModule) -> None:
     """Says to the inputs of bodies what they are in all turns, in place: a constant of the module, or made of sizes."""
     for node, body in bodies_of(module):
@@ -190,7 +195,7 @@ def known_in_bodies(module: fx.GraphModule) -> None:
             continue
         _, initial, scanned, captured = node.args
         inputs = [one for one in body.graph.nodes if one.op == "placeholder"]
-        items = scanned[0].meta.get("val") if scanned else None
+        items = _behind_observers(scanned[0]).meta.get("val") if scanned else None
         if items is not None and items.shape[0] == 1:  # no state but the first one
             for state, placeholder in zip(initial, inputs, strict=False):
                 placeholder.meta[OF_SIZES] = isinstance(state, fx.Node) and is_of_sizes(state)

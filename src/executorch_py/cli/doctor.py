@@ -145,19 +145,36 @@ def _kernels_compute() -> str:
 
 
 def _delegate_computes(name: str) -> str:
+    """Runs a convolution there; one of integers, where it takes none of floats."""
+    import torch
+
+    torch.manual_seed(0)
+    model, x = torch.nn.Conv2d(8, 16, 3, padding=1).eval(), torch.randn(1, 8, 32, 32)
+    exported = torch.export.export(model, (x,))
+    if (got := _delegated(exported, name, x)) is not None:
+        error = (got - model(x)).detach().abs().max().item()
+        return "" if error < 1e-4 else f"a convolution is wrong by {error:.3g}"
+    from executorch_py import quantizer
+
+    quantized = quantizer.quantize(exported, (x,), "static_int8", [(x,)])
+    got, expected = _delegated(quantized, name, x), _delegated(quantized, None, x)
+    if got is None or expected is None:
+        return "it took no convolution"
+    steps = (got - expected).abs().max().item() / ((expected.max() - expected.min()).item() / 255)
+    return "" if steps < 1.5 else f"a convolution of int8 is {steps:.3g} steps off"
+
+
+def _delegated(program: Any, name: str | None, x: Any) -> Any:
+    """The output of a program on a backend, or without one; None when the backend took nothing."""
     import torch
 
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
     from .models import partitioner_of
 
-    torch.manual_seed(0)
-    model, x = torch.nn.Conv2d(8, 16, 3, padding=1).eval(), torch.randn(1, 8, 32, 32)
-    program = to_edge_transform_and_lower(
-        torch.export.export(model, (x,)), partitioner=[partitioner_of(name, always=True)]
-    )
-    method = Runtime.get().load_program(program.to_executorch().buffer).load_method("forward")
-    if not list(method.metadata.backends()):
-        return "it took no convolution"
-    error = (torch.as_tensor(method.execute([x])[0]) - model(x)).detach().abs().max().item()
-    return "" if error < 1e-4 else f"a convolution is wrong by {error:.3g}"
+    partitioner = None if name is None else [partitioner_of(name, always=True)]
+    lowered = to_edge_transform_and_lower(program, partitioner=partitioner).to_executorch()
+    method = Runtime.get().load_program(lowered.buffer).load_method("forward")
+    if name is not None and not list(method.metadata.backends()):
+        return None
+    return torch.as_tensor(method.execute([x])[0])
