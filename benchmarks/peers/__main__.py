@@ -6,7 +6,7 @@
 For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
 about `--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the
 quartiles. A ratio is ours with default options / best peer in the same run; up to 1.03 counts as level. `placed` is the
-default's time over the better of it and nothing delegated. --isa measures with a limit, ours and the peers that obey one.
+default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey a limit.
 Prepared files are kept in `--out` and made anew with --again. Also measured, in the same processes: load, first
 inference, the peak of memory beyond the imported package, bytes of the file. Between the rounds: what the registers of
 the machine can do (peak.c), of which each time is a share (`of peak`).

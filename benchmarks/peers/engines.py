@@ -305,7 +305,7 @@ class OpenVino(Engine):
         return call
 
 
-#: Name -> class, in the order of the report. The first two are ours: nothing delegated, and the default with a delegate.
+#: Name -> class, in the order of the report. Ours come first: nothing delegated, then the default with a delegate.
 ENGINES: dict[str, type[Engine]] = {
     "ours": Ours,
     "ours+xnnpack": OursXnnpack,

@@ -1,4 +1,4 @@
-"""Graphs with observers in the place of annotations, and integers in that of observers, with the bodies of their loops."""
+"""Graphs whose annotations became observers, or whose observers became integers, with the bodies of their loops."""
 
 import contextlib
 import types
@@ -152,7 +152,8 @@ def _without_modes(module: fx.GraphModule) -> fx.GraphModule:
 def _nested_bodies_kept(module: fx.GraphModule) -> Iterator[None]:
     """While active, bodies of control flow inside of bodies are attributes, not submodules.
 
-    torch's ``delete_all_unused_submodules``, which torchao calls, looks for users in the outermost graph only and drops them.
+    torch's ``delete_all_unused_submodules``, which torchao calls, looks for users in the outermost graph only and drops
+    them.
     """
     hidden: list[tuple[nn.Module, str, nn.Module]] = []
 

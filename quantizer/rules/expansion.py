@@ -1,8 +1,8 @@
 """Takes operators apart that are made of others which a quantizer knows.
 
-torch.export leaves recurrent layers and attention whole. Here a recurrent layer becomes a loop whose body is a step (loops.py),
-attention and cells become linear layers and products. Behind layers, gates become their product, and what puts zeros beside a
-tensor's elements says so: a zero is not the integer 0.
+torch.export leaves recurrent layers and attention whole. Here a recurrent layer becomes a loop whose body is a step
+(loops.py), attention and cells become linear layers and products. Behind layers, gates become their product, and what
+puts zeros beside a tensor's elements says so: a zero is not the integer 0.
 """
 
 from collections.abc import Callable

@@ -26,7 +26,7 @@ scan = torch.ops.higher_order.scan
 
 
 def turns(body: fx.GraphModule, initial: Any, scanned: Any, captured: Any) -> tuple[torch.Tensor, ...]:
-    """What ``scan`` computes, turn by turn. What is the same in all turns is computed once, as weights between integers."""
+    """What ``scan`` computes, turn by turn. What all turns share is computed once, as weights between integers."""
     interpreter = fx.Interpreter(body)
     interpreter.extra_traceback = False
     inputs = [node for node in body.graph.nodes if node.op == "placeholder"]

@@ -286,8 +286,8 @@ class Candidates:
     ) -> QuantizationReport:
         """:func:`et.quantization_report` of this configuration.
 
-        The float model is in the form that the quantizer gave it (recurrent layers as loops, attention taken apart), so that
-        every layer has its counterpart.
+        The float model is in the form that the quantizer gave it (recurrent layers as loops, attention taken apart), so
+        that every layer has its counterpart.
 
         Args:
             data: Inputs, as there.

@@ -1,4 +1,4 @@
-"""Recurrent layers are loops on every way to integers: training, both PT2E flows, layer choices, torch's own integers."""
+"""Recurrent layers are loops on every way to integers: training, PT2E, layer choices, torch's own integers."""
 
 import copy
 import re

@@ -17,8 +17,8 @@ An entry names an operator of ATen (``op``) or brings its schema (``func``), and
 
 ``mine::add_out`` is the function ``mine::native::add_out``. A kernel without ``arg_meta`` takes every call. An entry
 may name the functional variant (``op: add.Tensor``, or ``func`` without out arguments): it stands for its out variant,
-which is what programs call; without kernels it only declares the operator for export. Uses the standard library only, as
-ops_yaml.py does. Not for: tables in our own format.
+which is what programs call; without kernels it only declares the operator for export. Uses the standard library only,
+as ops_yaml.py does. Not for: tables in our own format.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def operator_rows(ops: list[Op], published: set[str]) -> str:
     table = {op.schema.name: op for op in ops}
     rows = [
         f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, "
-        f"{op.moves!r}, {list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, {op.kernel_schema.name in published}, "
-        f"{[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
+        f"{op.moves!r}, {list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, "
+        f"{op.kernel_schema.name in published}, {[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
         for op in sorted(ops, key=lambda op: op.schema.name)
     ]
     return f"# {_HEAD[3:]}ROWS = {{\n{''.join(rows)}}}\n"
