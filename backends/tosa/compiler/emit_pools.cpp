@@ -31,33 +31,63 @@ Average average_of(const ir::Node& node, size_t output_scale, int64_t count) {
   return {in / to * (1.0f / static_cast<float>(count)), *int_of(args[2]), count, output};
 }
 
+/// Windows along rows and columns.
+struct Windows {
+  Window rows, columns;
+
+  std::vector<int32_t> stride() const { return numbers({rows.stride, columns.stride}); }
+  std::vector<int32_t> kernel() const { return numbers({rows.kernel, columns.kernel}); }
+  std::vector<int32_t> pad() const { return numbers({rows.before, rows.after, columns.before, columns.after}); }
+
+ private:
+  static std::vector<int32_t> numbers(std::initializer_list<int64_t> values) {
+    return std::vector<int32_t>(values.begin(), values.end());
+  }
+};
+
+/// The windows of a pooling with these positions of arguments.
+Windows windows_of(const ir::Node& node, size_t kernel_size, size_t stride_at, size_t padding_at) {
+  const auto& args = node.args();
+  const ir::TensorType &in = args[0].value()->type.tensor, &result = node.result()->type.tensor;
+  const auto kernel = *spatial(args[kernel_size], 2, {}), stride = *spatial(args[stride_at], 2, kernel),
+             padding = *spatial(args[padding_at], 2, {0});
+  const auto along = [&](size_t i) {
+    return make_window(in.dims[2 + i].max, kernel[i], stride[i], 1, padding[i], result.dims[2 + i].max);
+  };
+  return {along(0), along(1)};
+}
+
+/// The node's image without the rows and columns at its end that no window reaches.
+TensorId cropped_image(Lowering& lowering, const ir::Node& node, const Windows& windows) {
+  const TensorId image = lowering.get(node.args()[0].value(), Form::kImage);
+  Shape shape = lowering.writer.shape_of(image);
+  shape[1] -= static_cast<int32_t>(windows.rows.crop);
+  shape[2] -= static_cast<int32_t>(windows.columns.crop);
+  return lowering.slice(image, {0, 0, 0, 0}, shape);
+}
+
 /// Averages of windows are convolutions of each channel with ones: the sums are exact, and rounded once. AVG_POOL2D
 /// would round to the scale of the input first.
-Error emit_windows(Lowering& lowering, const ir::Node& node, const Window& rows, const Window& columns,
-                   const Average& average) {
+Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& windows, const Average& average) {
   PayloadWriter& writer = lowering.writer;
-  TensorId image = lowering.get(node.args()[0].value(), Form::kImage);
-  Shape shape = writer.shape_of(image);
-  shape[1] -= static_cast<int32_t>(rows.crop);
-  shape[2] -= static_cast<int32_t>(columns.crop);
-  image = lowering.slice(image, {0, 0, 0, 0}, shape);
-  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
-  const int32_t channels = shape[3], height = number(rows.kernel), width = number(columns.kernel);
-  const std::vector<int8_t> ones(static_cast<size_t>(rows.kernel * columns.kernel * channels), 1);
+  const TensorId image = cropped_image(lowering, node, windows);
+  const Shape shape = writer.shape_of(image);
+  const int32_t channels = shape[3];
+  const int64_t area = windows.rows.kernel * windows.columns.kernel;
+  const std::vector<int8_t> ones(static_cast<size_t>(area * channels), 1);
   const std::vector<int32_t> zeros(static_cast<size_t>(channels), 0);
-  const std::vector<int32_t> pad = {number(rows.before), number(rows.after), number(columns.before),
-                                    number(columns.after)};
-  const std::vector<int32_t> stride = {number(rows.stride), number(columns.stride)}, dilation = {1, 1};
+  const std::vector<int32_t> kernel = windows.kernel(), pad = windows.pad(), stride = windows.stride(),
+                             dilation = {1, 1};
   const std::vector<TensorId> inputs = {
-      image, writer.add_numbers(payload::DType_INT8, {height, width, channels, 1}, ones),
+      image, writer.add_numbers(payload::DType_INT8, {kernel[0], kernel[1], channels, 1}, ones),
       writer.add_numbers(payload::DType_INT32, {channels}, zeros),
       lowering.scalar(payload::DType_INT8, average.zero_point), lowering.scalar(payload::DType_INT8, 0)};
-  TensorId out = writer.add_tensor(payload::DType_INT32, {shape[0], number(rows.out), number(columns.out), channels});
+  TensorId out = writer.add_tensor(payload::DType_INT32, {shape[0], static_cast<int32_t>(windows.rows.out),
+                                                          static_cast<int32_t>(windows.columns.out), channels});
   const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
                                                                        payload::DType_INT32);
   writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, out);
-  ET_RETURN_IF_ERROR(
-      lowering.to_integers(node, out, {average.factor}, {rows.kernel * columns.kernel * 255}, average.output, &out));
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {average.factor}, {area * 255}, average.output, &out));
   const ir::TensorType& type = node.result()->type.tensor;
   if (type.rank() == 4) {
     lowering.set(node.result(), Form::kImage, out);
@@ -91,26 +121,13 @@ Error emit_sums(Lowering& lowering, const ir::Node& node, const std::vector<size
 
 Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::max_pool2d_with_indices;
-  const auto& args = node.args();
-  const ir::TensorType& in = args[kSelf].value()->type.tensor;
-  const ir::TensorType& result = node.result()->type.tensor;
-  const auto kernel = *spatial(args[kKernelSize], 2, {}), stride = *spatial(args[kStride], 2, kernel),
-             padding = *spatial(args[kPadding], 2, {0});
-  const Window rows = make_window(in.dims[2].max, kernel[0], stride[0], 1, padding[0], result.dims[2].max);
-  const Window columns = make_window(in.dims[3].max, kernel[1], stride[1], 1, padding[1], result.dims[3].max);
   PayloadWriter& writer = lowering.writer;
-  TensorId image = lowering.get(args[kSelf].value(), Form::kImage);
-  Shape shape = writer.shape_of(image);
-  shape[1] -= static_cast<int32_t>(rows.crop);
-  shape[2] -= static_cast<int32_t>(columns.crop);
-  image = lowering.slice(image, {0, 0, 0, 0}, shape);
-  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
-  const std::vector<int32_t> window = {number(kernel[0]), number(kernel[1])};
-  const std::vector<int32_t> step = {number(rows.stride), number(columns.stride)};
-  const std::vector<int32_t> pad = {number(rows.before), number(rows.after), number(columns.before),
-                                    number(columns.after)};
-  const TensorId out = writer.add_tensor(writer.type_of(image), Lowering::shape_of(result, Form::kImage));
-  const auto attribute = payload::CreateMaxPool2dAttributeDirect(writer.builder, &window, &step, &pad,
+  const Windows windows = windows_of(node, kKernelSize, kStride, kPadding);
+  const TensorId image = cropped_image(lowering, node, windows);
+  const std::vector<int32_t> kernel = windows.kernel(), stride = windows.stride(), pad = windows.pad();
+  const TensorId out =
+      writer.add_tensor(writer.type_of(image), Lowering::shape_of(node.result()->type.tensor, Form::kImage));
+  const auto attribute = payload::CreateMaxPool2dAttributeDirect(writer.builder, &kernel, &stride, &pad,
                                                                  payload::NanPropagationMode_PROPAGATE);
   writer.add(payload::Op_MAX_POOL2D, attribute.Union(), {image}, out);
   lowering.set(node.result(), Form::kImage, out);
@@ -119,15 +136,10 @@ Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
 
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::et_quantized_avg_pool2d;
-  const auto& args = node.args();
-  const ir::TensorType& in = args[kSelf].value()->type.tensor;
-  const ir::TensorType& result = node.result()->type.tensor;
-  const auto kernel = *spatial(args[kKernelSize], 2, {}), stride = *spatial(args[kStride], 2, kernel),
-             padding = *spatial(args[kPadding], 2, {0});
-  const Window rows = make_window(in.dims[2].max, kernel[0], stride[0], 1, padding[0], result.dims[2].max);
-  const Window columns = make_window(in.dims[3].max, kernel[1], stride[1], 1, padding[1], result.dims[3].max);
-  const int64_t count = int_of(args[kDivisorOverride]).value_or(kernel[0] * kernel[1]);
-  return emit_windows(lowering, node, rows, columns, average_of(node, kOutputScale, count));
+  const Windows windows = windows_of(node, kKernelSize, kStride, kPadding);
+  const int64_t area = windows.rows.kernel * windows.columns.kernel;
+  const int64_t count = int_of(node.args()[kDivisorOverride]).value_or(area);
+  return emit_windows(lowering, node, windows, average_of(node, kOutputScale, count));
 }
 
 Error emit_adaptive_pool(Lowering& lowering, const ir::Node& node) {
@@ -138,13 +150,14 @@ Error emit_adaptive_pool(Lowering& lowering, const ir::Node& node) {
     const int64_t kernel = in.dims[d].max / result.dims[d].max;
     return make_window(in.dims[d].max, kernel, kernel, 1, 0, result.dims[d].max);
   };
-  const Window rows = window(2), columns = window(3);
-  const Average average = average_of(node, kOutputScale, rows.kernel * columns.kernel);
-  const bool is_whole = rows.out == 1 && columns.out == 1;
-  if (is_whole && (rows.kernel > kMaxHeight || rows.kernel * columns.kernel > kMaxArea)) {
+  const Windows windows{window(2), window(3)};
+  const int64_t area = windows.rows.kernel * windows.columns.kernel;
+  const Average average = average_of(node, kOutputScale, area);
+  const bool is_whole = windows.rows.out == 1 && windows.columns.out == 1;
+  if (is_whole && (windows.rows.kernel > kMaxHeight || area > kMaxArea)) {
     return emit_sums(lowering, node, {2, 3}, average);
   }
-  return emit_windows(lowering, node, rows, columns, average);
+  return emit_windows(lowering, node, windows, average);
 }
 
 Error emit_mean(Lowering& lowering, const ir::Node& node) {
@@ -166,8 +179,8 @@ Error emit_mean(Lowering& lowering, const ir::Node& node) {
   }
   const Average average = average_of(node, kOutputScale, count);
   if (rank == 4 && dims == std::vector<size_t>{2, 3} && in.dims[2].max <= kMaxHeight && count <= kMaxArea) {
-    return emit_windows(lowering, node, make_window(in.dims[2].max, in.dims[2].max, 1, 1, 0, 1),
-                        make_window(in.dims[3].max, in.dims[3].max, 1, 1, 0, 1), average);
+    const auto all = [&](size_t d) { return make_window(in.dims[d].max, in.dims[d].max, 1, 1, 0, 1); };
+    return emit_windows(lowering, node, {all(2), all(3)}, average);
   }
   return emit_sums(lowering, node, dims, average);
 }

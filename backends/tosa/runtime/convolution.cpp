@@ -105,42 +105,41 @@ Window window_of(const flatbuffers::Vector<int32_t>& pad, const flatbuffers::Vec
   return {{0, 0}, {stride[0], stride[1]}, {dilation[0], dilation[1]}, {pad[0], pad[1], pad[2], pad[3]}};
 }
 
-template <typename In, typename Weights>
-void convolve(const Operation& operation, const Memory& memory, Weights weights) {
-  using Sum = typename Sums<In>::Sum;
+/// The image of a convolution, [n, height, width, channels].
+template <typename In>
+struct Image {
+  Image(const Operation& operation, const Memory& memory)
+      : data(memory.data<const In>(operation.in(0))),
+        zero(scalar<In>(operation.in(3))),
+        height(operation.in(0).dims[1]),
+        width(operation.in(0).dims[2]),
+        channels(operation.in(0).dims[3]) {}
+
+  /// A pixel's channels; nullptr beside the image.
+  const In* pixel(int64_t n, int64_t row, int64_t column) const {
+    const bool is_inside = row >= 0 && row < height && column >= 0 && column < width;
+    return is_inside ? data + ((n * height + row) * width + column) * channels : nullptr;
+  }
+
+  const In* data;
+  In zero;
+  int64_t height, width, channels;
+};
+
+/// Each output of a convolution is its bias and what `add(sum, n, y, x, o)` adds.
+template <typename In, typename Add>
+void for_each_output(const Operation& operation, const Memory& memory, Add add) {
   using Out = typename Sums<In>::Out;
-  const auto& attribute = *operation.attribute_as<payload::Conv2dAttribute>();
-  const Window w = window_of(*attribute.pad(), *attribute.stride(), *attribute.dilation());
-  const Value &input = operation.in(0), &weight = operation.in(1), &output = operation.out();
-  const In* in = memory.data<const In>(input);
+  const Value& output = operation.out();
   const Out* bias = memory.data<const Out>(operation.in(2));
+  const bool is_one_bias = operation.in(2).numel == 1;
   Out* out = memory.data<Out>(output);
-  const auto in_zero = scalar<In>(operation.in(3));
-  const auto weight_zero = scalar<In>(operation.in(4));
-  const int64_t height = input.dims[1], width = input.dims[2], channels = input.dims[3];
-  const int64_t kernel_height = weight.dims[1], kernel_width = weight.dims[2], out_channels = weight.dims[0];
   for (int64_t n = 0; n < output.dims[0]; ++n) {
     for (int64_t y = 0; y < output.dims[1]; ++y) {
       for (int64_t x = 0; x < output.dims[2]; ++x) {
-        for (int64_t o = 0; o < out_channels; ++o) {
-          auto sum = static_cast<Sum>(bias[operation.in(2).numel == 1 ? 0 : o]);
-          for (int64_t i = 0; i < kernel_height; ++i) {
-            const int64_t row = y * w.stride[0] - w.pad[0] + i * w.dilation[0];
-            if (row < 0 || row >= height) {
-              continue;
-            }
-            for (int64_t j = 0; j < kernel_width; ++j) {
-              const int64_t column = x * w.stride[1] - w.pad[2] + j * w.dilation[1];
-              if (column < 0 || column >= width) {
-                continue;
-              }
-              const In* pixel = in + ((n * height + row) * width + column) * channels;
-              const int64_t first = ((o * kernel_height + i) * kernel_width + j) * channels;
-              for (int64_t c = 0; c < channels; ++c) {
-                sum += static_cast<Sum>(pixel[c] - in_zero) * static_cast<Sum>(weights[first + c] - weight_zero);
-              }
-            }
-          }
+        for (int64_t o = 0; o < output.dims[3]; ++o) {
+          auto sum = static_cast<typename Sums<In>::Sum>(bias[is_one_bias ? 0 : o]);
+          add(sum, n, y, x, o);
           *out++ = stored(sum, Out{});
         }
       }
@@ -149,39 +148,47 @@ void convolve(const Operation& operation, const Memory& memory, Weights weights)
 }
 
 template <typename In, typename Weights>
-void convolve_depthwise(const Operation& operation, const Memory& memory, Weights weights) {
+void convolve(const Operation& operation, const Memory& memory, Weights weights) {
   using Sum = typename Sums<In>::Sum;
-  using Out = typename Sums<In>::Out;
-  const auto& attribute = *operation.attribute_as<payload::DepthwiseConv2dAttribute>();
+  const auto& attribute = *operation.attribute_as<payload::Conv2dAttribute>();
   const Window w = window_of(*attribute.pad(), *attribute.stride(), *attribute.dilation());
-  const Value &input = operation.in(0), &weight = operation.in(1), &output = operation.out();
-  const In* in = memory.data<const In>(input);
-  const Out* bias = memory.data<const Out>(operation.in(2));
-  Out* out = memory.data<Out>(output);
-  const auto in_zero = scalar<In>(operation.in(3));
+  const Image<In> image(operation, memory);
+  const Value& weight = operation.in(1);
   const auto weight_zero = scalar<In>(operation.in(4));
-  const int64_t height = input.dims[1], width = input.dims[2], channels = input.dims[3], multiplier = weight.dims[3];
-  for (int64_t n = 0; n < output.dims[0]; ++n) {
-    for (int64_t y = 0; y < output.dims[1]; ++y) {
-      for (int64_t x = 0; x < output.dims[2]; ++x) {
-        for (int64_t o = 0; o < channels * multiplier; ++o) {
-          auto sum = static_cast<Sum>(bias[operation.in(2).numel == 1 ? 0 : o]);
-          for (int64_t i = 0; i < weight.dims[0]; ++i) {
-            const int64_t row = y * w.stride[0] - w.pad[0] + i * w.dilation[0];
-            for (int64_t j = 0; row >= 0 && row < height && j < weight.dims[1]; ++j) {
-              const int64_t column = x * w.stride[1] - w.pad[2] + j * w.dilation[1];
-              if (column >= 0 && column < width) {
-                const In value = in[((n * height + row) * width + column) * channels + o / multiplier];
-                const auto factor = weights[(i * weight.dim(1) + j) * channels * multiplier + o];
-                sum += static_cast<Sum>(value - in_zero) * static_cast<Sum>(factor - weight_zero);
-              }
-            }
-          }
-          *out++ = stored(sum, Out{});
+  for_each_output<In>(operation, memory, [&](Sum& sum, int64_t n, int64_t y, int64_t x, int64_t o) {
+    for (int64_t i = 0; i < weight.dims[1]; ++i) {
+      const int64_t row = y * w.stride[0] - w.pad[0] + i * w.dilation[0];
+      for (int64_t j = 0; j < weight.dims[2]; ++j) {
+        const In* pixel = image.pixel(n, row, x * w.stride[1] - w.pad[2] + j * w.dilation[1]);
+        const int64_t first = ((o * weight.dim(1) + i) * weight.dim(2) + j) * image.channels;
+        for (int64_t c = 0; pixel != nullptr && c < image.channels; ++c) {
+          sum += static_cast<Sum>(pixel[c] - image.zero) * static_cast<Sum>(weights[first + c] - weight_zero);
         }
       }
     }
-  }
+  });
+}
+
+template <typename In, typename Weights>
+void convolve_depthwise(const Operation& operation, const Memory& memory, Weights weights) {
+  using Sum = typename Sums<In>::Sum;
+  const auto& attribute = *operation.attribute_as<payload::DepthwiseConv2dAttribute>();
+  const Window w = window_of(*attribute.pad(), *attribute.stride(), *attribute.dilation());
+  const Image<In> image(operation, memory);
+  const Value& weight = operation.in(1);
+  const auto weight_zero = scalar<In>(operation.in(4));
+  const int64_t multiplier = weight.dims[3], outputs = image.channels * multiplier;
+  for_each_output<In>(operation, memory, [&](Sum& sum, int64_t n, int64_t y, int64_t x, int64_t o) {
+    for (int64_t i = 0; i < weight.dims[0]; ++i) {
+      const int64_t row = y * w.stride[0] - w.pad[0] + i * w.dilation[0];
+      for (int64_t j = 0; j < weight.dims[1]; ++j) {
+        if (const In* pixel = image.pixel(n, row, x * w.stride[1] - w.pad[2] + j * w.dilation[1])) {
+          const auto factor = weights[(i * weight.dim(1) + j) * outputs + o];
+          sum += static_cast<Sum>(pixel[o / multiplier] - image.zero) * static_cast<Sum>(factor - weight_zero);
+        }
+      }
+    }
+  });
 }
 
 Error check_transposed(const Operation& operation) {
@@ -211,44 +218,26 @@ Error check_transposed(const Operation& operation) {
 template <typename In, typename Weights>
 void convolve_transposed(const Operation& operation, const Memory& memory, Weights weights) {
   using Sum = typename Sums<In>::Sum;
-  using Out = typename Sums<In>::Out;
   const auto& attribute = *operation.attribute_as<payload::TransposeConv2dAttribute>();
   const int64_t stride[] = {attribute.stride()->Get(0), attribute.stride()->Get(1)};
   const int64_t pad[] = {attribute.out_pad()->Get(0), attribute.out_pad()->Get(2)};
-  const Value &input = operation.in(0), &weight = operation.in(1), &output = operation.out();
-  const In* in = memory.data<const In>(input);
-  const Out* bias = memory.data<const Out>(operation.in(2));
-  Out* out = memory.data<Out>(output);
-  const auto in_zero = scalar<In>(operation.in(3));
+  const Image<In> image(operation, memory);
+  const Value& weight = operation.in(1);
   const auto weight_zero = scalar<In>(operation.in(4));
-  const int64_t height = input.dims[1], width = input.dims[2], channels = input.dims[3];
-  for (int64_t n = 0; n < output.dims[0]; ++n) {
-    for (int64_t y = 0; y < output.dims[1]; ++y) {
-      for (int64_t x = 0; x < output.dims[2]; ++x) {
-        for (int64_t o = 0; o < output.dims[3]; ++o) {
-          auto sum = static_cast<Sum>(bias[operation.in(2).numel == 1 ? 0 : o]);
-          for (int64_t i = 0; i < weight.dims[1]; ++i) {
-            const int64_t row = y - pad[0] - i;  // times the stride
-            if (row < 0 || row % stride[0] != 0 || row / stride[0] >= height) {
-              continue;
-            }
-            for (int64_t j = 0; j < weight.dims[2]; ++j) {
-              const int64_t column = x - pad[1] - j;
-              if (column < 0 || column % stride[1] != 0 || column / stride[1] >= width) {
-                continue;
-              }
-              const In* pixel = in + ((n * height + row / stride[0]) * width + column / stride[1]) * channels;
-              const int64_t first = ((o * weight.dim(1) + i) * weight.dim(2) + j) * channels;
-              for (int64_t c = 0; c < channels; ++c) {
-                sum += static_cast<Sum>(pixel[c] - in_zero) * static_cast<Sum>(weights[first + c] - weight_zero);
-              }
-            }
-          }
-          *out++ = stored(sum, Out{});
+  for_each_output<In>(operation, memory, [&](Sum& sum, int64_t n, int64_t y, int64_t x, int64_t o) {
+    for (int64_t i = 0; i < weight.dims[1]; ++i) {
+      const int64_t row = y - pad[0] - i;  // times the stride
+      for (int64_t j = 0; row % stride[0] == 0 && j < weight.dims[2]; ++j) {
+        const int64_t column = x - pad[1] - j;
+        const bool is_between = column % stride[1] != 0;
+        const In* pixel = is_between ? nullptr : image.pixel(n, row / stride[0], column / stride[1]);
+        const int64_t first = ((o * weight.dim(1) + i) * weight.dim(2) + j) * image.channels;
+        for (int64_t c = 0; pixel != nullptr && c < image.channels; ++c) {
+          sum += static_cast<Sum>(pixel[c] - image.zero) * static_cast<Sum>(weights[first + c] - weight_zero);
         }
       }
     }
-  }
+  });
 }
 
 Error check_matmul(const Operation& operation) {
