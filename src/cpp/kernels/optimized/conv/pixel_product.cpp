@@ -10,6 +10,7 @@
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
+#include "kernels/optimized/vec/even_tiles-inl.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -29,28 +30,11 @@ constexpr size_t kEvenTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? 8 : 6;
 /// most.
 template <class D0, class D1>
 void multiply_evenly(D0 d0, D1 d1, PixelTile tile, const float* in, float* out, size_t out_step, size_t pixels) {
-  const size_t tiles = (pixels + kEvenTilePixels - 1) / kEvenTilePixels;
-  size_t pixel = 0;
-  for (size_t t = 0; t < tiles; ++t) {
+  for_even_tiles<kEvenTilePixels>(pixels, [&](auto height, size_t pixel) HWY_ATTR {
     tile.in = in + pixel * tile.windows.step;
     float* const to = out + pixel * out_step;
-    const auto multiply = [&](auto count) HWY_ATTR {
-      constexpr size_t kPixels = HWY_MIN(decltype(count)::value, kEvenTilePixels);
-      multiply_tile<kPixels, true>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
-    };
-    const size_t height = (pixels - pixel) / (tiles - t);
-    switch (height) {
-      case 1: multiply(std::integral_constant<size_t, 1>()); break;
-      case 2: multiply(std::integral_constant<size_t, 2>()); break;
-      case 3: multiply(std::integral_constant<size_t, 3>()); break;
-      case 4: multiply(std::integral_constant<size_t, 4>()); break;
-      case 5: multiply(std::integral_constant<size_t, 5>()); break;
-      case 6: multiply(std::integral_constant<size_t, 6>()); break;
-      case 7: multiply(std::integral_constant<size_t, 7>()); break;
-      default: multiply(std::integral_constant<size_t, 8>()); break;
-    }
-    pixel += height;
-  }
+    multiply_tile<decltype(height)::value, true>(d0, d1, tile, [&](size_t i) { return to + i * out_step; });
+  });
 }
 
 /// All pixels of a block times the columns from `first` on.

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/optimized/quantized/output-inl.h"
+#include "kernels/optimized/vec/even_tiles-inl.h"
 #include "numerics/nibbles.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
@@ -163,27 +164,11 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t 
 template <size_t kVectors, class W>
 void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W* weights, size_t column, size_t left,
                     int8_t* out) {
-  const size_t tiles = (block.rows + kTileRows - 1) / kTileRows, out_stride = p.groups * p.columns;
-  size_t row = 0;
-  for (size_t t = 0; t < tiles; ++t) {
-    const auto multiply = [&](auto count) HWY_ATTR {
-      constexpr size_t kRows = HWY_MIN(decltype(count)::value, kTileRows);
-      multiply_tile<kRows, kVectors>(p, block.x + row * block.stride, block.stride, weights, column, left,
-                                     out + row * out_stride, out_stride);
-    };
-    const size_t height = (block.rows - row) / (tiles - t);
-    switch (height) {
-      case 1: multiply(std::integral_constant<size_t, 1>()); break;
-      case 2: multiply(std::integral_constant<size_t, 2>()); break;
-      case 3: multiply(std::integral_constant<size_t, 3>()); break;
-      case 4: multiply(std::integral_constant<size_t, 4>()); break;
-      case 5: multiply(std::integral_constant<size_t, 5>()); break;
-      case 6: multiply(std::integral_constant<size_t, 6>()); break;
-      case 7: multiply(std::integral_constant<size_t, 7>()); break;
-      default: multiply(std::integral_constant<size_t, 8>()); break;
-    }
-    row += height;
-  }
+  const size_t out_stride = p.groups * p.columns;
+  for_even_tiles<kTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
+    multiply_tile<decltype(height)::value, kVectors>(p, block.x + row * block.stride, block.stride, weights, column,
+                                                     left, out + row * out_stride, out_stride);
+  });
 }
 
 template <size_t kVectors>
