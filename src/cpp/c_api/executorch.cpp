@@ -211,6 +211,13 @@ Error check_output(const et_method* method, size_t i, const void* out, et_kind k
   return Error::Ok;
 }
 
+et_status set_number(et_method* method, size_t i, const EValue& value) {
+  return call([&]() -> Error {
+    ET_RETURN_IF_ERROR(check_given(method, "method"));
+    return method->set(i, value);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -366,24 +373,15 @@ et_status et_method_set_input(et_method* method, size_t i, const et_tensor* tens
 }
 
 et_status et_method_set_input_int(et_method* method, size_t i, int64_t value) {
-  return call([&]() -> Error {
-    ET_RETURN_IF_ERROR(check_given(method, "method"));
-    return method->set(i, EValue(value));
-  });
+  return set_number(method, i, EValue(value));
 }
 
 et_status et_method_set_input_double(et_method* method, size_t i, double value) {
-  return call([&]() -> Error {
-    ET_RETURN_IF_ERROR(check_given(method, "method"));
-    return method->set(i, EValue(value));
-  });
+  return set_number(method, i, EValue(value));
 }
 
 et_status et_method_set_input_bool(et_method* method, size_t i, int32_t value) {
-  return call([&]() -> Error {
-    ET_RETURN_IF_ERROR(check_given(method, "method"));
-    return method->set(i, EValue(value != 0));
-  });
+  return set_number(method, i, EValue(value != 0));
 }
 
 et_status et_method_execute(et_method* method) {
