@@ -48,7 +48,8 @@ class TosaCompiler final : public passes::BackendCompiler {
     ir::Diagnostics diagnostics;
     const Target target = read_target(part.compile_specs);
     if (make_part_form(part, form, diagnostics) != Error::Ok) {
-      refuse_all(part, "a pass over the part failed: " + diagnostics.front().to_string(), out);
+      const std::string why = diagnostics.empty() ? "no reason given" : diagnostics.front().to_string();
+      refuse_all(part, "a pass over the part failed: " + why, out);
       return out;
     }
     for (const auto& node : form.graph().nodes()) {

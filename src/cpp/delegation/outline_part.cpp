@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/copy.h"
+
 namespace et::delegation {
 namespace {
 
@@ -36,35 +38,10 @@ class Outliner {
   }
 
   void copy(const ir::Node& node) {
-    std::vector<ir::Argument> args;
-    for (const ir::Argument& given : node.args()) {
-      args.push_back(copied(given));
+    const ir::Node* own = ir::copy_node(outline_->graph, node, [this](ir::Value* value) { return inside(value); });
+    for (size_t i = 0; i < node.results().size(); ++i) {
+      copies_.emplace(node.results()[i].get(), own->results()[i].get());
     }
-    ir::Node* own = outline_->graph.create_node(node.op, std::move(args));
-    own->symbol = node.symbol;
-    own->source = node.source;
-    own->debug_handle = node.debug_handle;
-    own->merged_handles = node.merged_handles;
-    for (const auto& result : node.results()) {
-      copies_.emplace(result.get(), own->add_result(result->name, result->type));
-    }
-  }
-
-  ir::Argument copied(const ir::Argument& given) {
-    if (ir::Value* value = given.value()) {
-      return argument(inside(value));
-    }
-    const auto* list = given.as<ir::Argument::List>();
-    if (list == nullptr) {
-      return given;
-    }
-    ir::Argument out;
-    ir::Argument::List items;
-    for (const ir::Argument& item : *list) {
-      items.push_back(copied(item));
-    }
-    out.data = std::move(items);
-    return out;
   }
 
   /// The value in the part that stands for one of the method: a copy, a constant, or a new input.
