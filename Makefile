@@ -25,8 +25,10 @@ VENV    := .venv
 BUILD   := build/dev
 BIN     := $(VENV)/bin
 PY      := $(BIN)/python
+SETS    ?= all
 SETUP   := $(PYTHON) tools/provision_system.py
 CMAKE   := $(BIN)/cmake
+CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 PYTEST  := $(PY) -m pytest -q
 TIMED   := $(PYTHON) tools/timed.py
 SANITIZE  ?= address,undefined
@@ -62,19 +64,22 @@ packages: tools
 # Ninja configures again when a CMake file changes; the other files that a configuration depends on stand here.
 $(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | tools
 	@$(TIMED) "configure, third-party builds" -- \
-	    $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
+	    $(CONFIGURE) -DET_INSTRUCTION_SETS=$(SETS)
 	@touch $@
 
+# What the demo built for this machine alone is built for all when anything else asks for it.
 compiled: $(BUILD)/build.ninja
+	@if [ $(SETS) = all ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
+	    $(CONFIGURE) -DET_INSTRUCTION_SETS=all > /dev/null; fi
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet $(TARGETS)
 
 # Packages are downloaded while the compiler works: nothing of the build imports them.
 build:
 	@$(MAKE) --no-print-directory -j2 packages compiled
 
-# The extension module is all that the demo runs: no tests, no tools.
+# The extension module is all that the demo runs: no tests, no tools, no kernels for other processors.
 demo:
-	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core
+	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core SETS=native
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)

@@ -2,6 +2,7 @@
 #
 #   et_kernel_family(NAME conv TABLES depthwise ... SRCS direct_convolution.cpp ... DEPS matmul ...)
 #   et_write_kernel_tables()      after all families
+#   et_limit_instruction_sets(kernels/optimized)   for a library with vector code that is no family
 #
 # Each of TABLES is a source that hands out kernels (vec/table.h): depthwise.cpp defines conv::depthwise_kernels(), and
 # <folder>/tables.h, generated, declares it. SRCS are the other sources; DEPS are families.
@@ -37,6 +38,19 @@ namespace et::kernels::optimized::@arg_NAME@ {
     DEPS base kernels/portable kernels/quantized runtime/host threads et_third_party::hwy ${arg_DEPS}
     PUBLIC_DEPS runtime
     NO_EXCEPTIONS OPTIMIZE -O3)
+  et_limit_instruction_sets(${folder})
+endfunction()
+
+# With ET_INSTRUCTION_SETS=native a library of vector code is compiled once, for the processor of this machine. A hash
+# of its instructions stands in the command, since a compiler cache may be shared with another machine.
+if(ET_INSTRUCTION_SETS STREQUAL "native")
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null OUTPUT_VARIABLE instructions)
+  string(SHA1 instructions "${instructions}")
+  set(ET_NATIVE -march=native -DHWY_COMPILE_ONLY_STATIC -DET_NATIVE_INSTRUCTIONS=0x${instructions})
+endif()
+function(et_limit_instruction_sets folder)
+  string(REPLACE "/" "_" id ${folder})
+  target_compile_options(et_${id} PRIVATE ${ET_NATIVE})
 endfunction()
 
 # tables.inc and table_headers.inc: all tables, for kernels/optimized/register.cpp.

@@ -12,6 +12,12 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_6
    (CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 11))
   set(ET_HAS_AMX ON)
 endif()
+set(ET_INSTRUCTION_SETS "all" CACHE STRING
+    "What the SIMD kernels are compiled for: 'all' (chosen at run time), or 'native': this machine alone, in a third of the time")
+set_property(CACHE ET_INSTRUCTION_SETS PROPERTY STRINGS all native)
+if(NOT ET_INSTRUCTION_SETS MATCHES "^(all|native)$")
+  message(FATAL_ERROR "ET_INSTRUCTION_SETS is '${ET_INSTRUCTION_SETS}', must be all or native")
+endif()
 option(ET_BUILD_AMX "Build the SIMD kernels' products by tiles (AMX of x86-64 servers)" ${ET_HAS_AMX})
 option(ET_BUILD_LINALG "Build the SIMD kernels' dense linear algebra; without it the portable kernels do it" ON)
 option(ET_BUILD_TESTS "Build the C++ tests and register them with ctest" OFF)
@@ -67,8 +73,8 @@ if(NOT ET_EVENT_TRACER)
   add_compile_definitions(ET_NO_EVENT_TRACER=1)
 endif()
 
-# The baseline of every x86-64 machine since 2009. Wider instructions are chosen at run time, never with -march=native,
-# so that one binary runs everywhere and gives the same results on the same processor wherever it was built.
+# The baseline of every x86-64 machine since 2009. Wider instructions are chosen at run time, so that one binary runs
+# everywhere. With ET_INSTRUCTION_SETS=native the SIMD kernels alone are compiled with -march=native (EtKernels.cmake).
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND NOT CMAKE_CROSSCOMPILING)
   add_compile_options(-march=x86-64-v2)
 endif()
