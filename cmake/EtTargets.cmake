@@ -133,7 +133,8 @@ function(et_python_tree)
       file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${tree}/${name} SYMBOLIC)
     endif()
   endforeach()
-  # The operator table as Python has it (tools/gen_tables.py).
-  file(CREATE_LINK ${ET_GENERATED_DIR}/python/_operator_rows.py ${tree}/_operator_rows.py SYMBOLIC)
-  install(FILES ${ET_GENERATED_DIR}/python/_operator_rows.py DESTINATION executorch_py COMPONENT python)
+  foreach(module _operator_rows _element_types)  # made by tools/gen_tables.py
+    file(CREATE_LINK ${ET_GENERATED_DIR}/python/${module}.py ${tree}/${module}.py SYMBOLIC)
+    install(FILES ${ET_GENERATED_DIR}/python/${module}.py DESTINATION executorch_py COMPONENT python)
+  endforeach()
 endfunction()

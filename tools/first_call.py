@@ -24,14 +24,13 @@ from pathlib import Path
 import torch
 
 import executorch_py as et
+from executorch_py.element_types import torch_name
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "cmake" / "first_call.txt"
 HEADER = """\
 # Functions that loading and first calls of models take, those of most models first. Measured by tools/first_call.py on x86-64.
 """
-
-_TORCH_NAMES = {et.ScalarType.Float: "float32", et.ScalarType.Long: "int64", et.ScalarType.Int: "int32"}
 
 
 class Module:
@@ -59,7 +58,7 @@ class Module:
 def inputs_of(meta: et.MethodMetadata) -> list[torch.Tensor]:
     """Inputs of a method, all of them zeros."""
     infos = [meta.input_tensor_meta(index) for index in range(meta.num_inputs())]
-    return [torch.zeros(info.sizes(), dtype=getattr(torch, _TORCH_NAMES[info.dtype()])) for info in infos]
+    return [torch.zeros(info.sizes(), dtype=getattr(torch, torch_name(info.dtype()))) for info in infos]
 
 
 def functions_of(module: Module, tracer: ctypes.CDLL, model: Path, library: str) -> list[str]:

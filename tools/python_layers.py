@@ -85,7 +85,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 #: Modules that a build makes.
-MADE = ("_core", "_operator_rows")
+MADE = ("_core", "_element_types", "_operator_rows")
 
 
 @dataclass

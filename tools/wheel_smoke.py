@@ -36,6 +36,7 @@ def check_contents(wheel: Path) -> None:
         "executorch_py/__init__.py",
         "executorch_py/py.typed",
         "executorch_py/_core.pyi",
+        "executorch_py/_element_types.py",
         "executorch_py/_operator_rows.py",
         "executorch_py/codegen/kernel_library.py",
         "executorch_py/include/executorch_py/runtime/kernel_types.h",

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "base/checked_math.h"
@@ -26,22 +27,20 @@ struct DTypeNames {
   uint8_t bits;
   const char* numpy;
 };
+template <typename T>
+constexpr uint8_t code_of() {
+  constexpr ScalarType dtype = dtype_of<T>;
+  return dtype == ScalarType::Bool       ? dlpack::kBool
+         : dtype == ScalarType::BFloat16 ? dlpack::kBfloat
+         : is_complex(dtype)             ? dlpack::kComplex
+         : is_floating(dtype)            ? dlpack::kFloat
+         : std::is_unsigned_v<T>         ? dlpack::kUInt
+                                         : dlpack::kInt;
+}
 constexpr DTypeNames kDTypes[] = {
-    {ScalarType::Byte, dlpack::kUInt, 8, "uint8"},
-    {ScalarType::Char, dlpack::kInt, 8, "int8"},
-    {ScalarType::Short, dlpack::kInt, 16, "int16"},
-    {ScalarType::Int, dlpack::kInt, 32, "int32"},
-    {ScalarType::Long, dlpack::kInt, 64, "int64"},
-    {ScalarType::Half, dlpack::kFloat, 16, "float16"},
-    {ScalarType::Float, dlpack::kFloat, 32, "float32"},
-    {ScalarType::Double, dlpack::kFloat, 64, "float64"},
-    {ScalarType::ComplexFloat, dlpack::kComplex, 64, "complex64"},
-    {ScalarType::ComplexDouble, dlpack::kComplex, 128, "complex128"},
-    {ScalarType::Bool, dlpack::kBool, 8, "bool"},
-    {ScalarType::BFloat16, dlpack::kBfloat, 16, "bfloat16"},
-    {ScalarType::UInt16, dlpack::kUInt, 16, "uint16"},
-    {ScalarType::UInt32, dlpack::kUInt, 32, "uint32"},
-    {ScalarType::UInt64, dlpack::kUInt, 64, "uint64"},
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) {ScalarType::name, code_of<c_type>(), nbytes * 8, #word},
+#include "base/dtype.def"
+#undef ET_DTYPE
 };
 
 const DTypeNames& names_of(ScalarType dtype) {

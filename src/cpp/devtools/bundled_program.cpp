@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "base/checked_math.h"
-#include "base/half.h"
+#include "base/visit_dtype.h"
 #include "runtime/flatbuffer_views.h"
 #include "runtime/method.h"
 #include "runtime/program_verifier.h"
@@ -81,25 +82,14 @@ Error check_values(const flatbuffers::Vector<flatbuffers::Offset<fb::Value>>* va
 /// Calls `visit` with a number of a dtype that is not complex.
 template <typename Visit>
 void visit_number(ScalarType dtype, const uint8_t* at, Visit visit) {
-  const auto read = [&](auto number) {
-    std::memcpy(&number, at, sizeof(number));
-    visit(number);
-  };
-  switch (dtype) {
-    case ScalarType::Byte:
-    case ScalarType::Bool: return read(uint8_t{});
-    case ScalarType::Char: return read(int8_t{});
-    case ScalarType::Short: return read(int16_t{});
-    case ScalarType::Int: return read(int32_t{});
-    case ScalarType::Long: return read(int64_t{});
-    case ScalarType::UInt16: return read(uint16_t{});
-    case ScalarType::UInt32: return read(uint32_t{});
-    case ScalarType::UInt64: return read(uint64_t{});
-    case ScalarType::Half: return read(Half());
-    case ScalarType::BFloat16: return read(BFloat16());
-    case ScalarType::Double: return read(double{});
-    default: return read(float{});
-  }
+  visit_dtype(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!is_complex(dtype_of<T>)) {
+      std::conditional_t<std::is_same_v<T, bool>, uint8_t, T> number;  // memory may hold any byte
+      std::memcpy(&number, at, sizeof(number));
+      visit(number);
+    }
+  });
 }
 
 /// Adds up the differences of pairs of numbers.

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <vector>
+
+#include "base/visit_dtype.h"
 
 namespace et::ir {
 namespace {
@@ -47,42 +50,34 @@ std::string int_element(const unsigned char* data) {
   return std::to_string(value);
 }
 
+/// Parses a number that is not complex. A bool that is neither 0 nor 1 is the byte it is.
 template <typename T>
 bool store(std::string_view text, unsigned char* out) {
-  T value{};
+  std::conditional_t<is_small_float(dtype_of<T>), float, std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>
+      value{};
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  std::memcpy(out, &value, sizeof(value));
+  if constexpr (is_small_float(dtype_of<T>)) {
+    const T narrow(value);
+    std::memcpy(out, &narrow, sizeof(narrow));
+  } else {
+    std::memcpy(out, &value, sizeof(value));
+  }
   return code == std::errc() && end == text.data() + text.size();
 }
 
 template <typename T>
-bool store_short(std::string_view text, unsigned char* out) {
-  float value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const T narrow(value);
-  std::memcpy(out, &narrow, sizeof(narrow));
-  return code == std::errc() && end == text.data() + text.size();
-}
-
-bool store_real(ScalarType dtype, std::string_view text, unsigned char* out) {
-  switch (dtype) {
-    case ScalarType::Half: return store_short<Half>(text, out);
-    case ScalarType::BFloat16: return store_short<BFloat16>(text, out);
-    case ScalarType::Float: return store<float>(text, out);
-    default: return store<double>(text, out);
-  }
-}
-
-bool store_integer(ScalarType dtype, std::string_view text, unsigned char* out) {
-  switch (dtype) {
-    case ScalarType::Char: return store<int8_t>(text, out);
-    case ScalarType::Short: return store<int16_t>(text, out);
-    case ScalarType::Int: return store<int32_t>(text, out);
-    case ScalarType::Long: return store<int64_t>(text, out);
-    case ScalarType::UInt16: return store<uint16_t>(text, out);
-    case ScalarType::UInt32: return store<uint32_t>(text, out);
-    case ScalarType::UInt64: return store<uint64_t>(text, out);
-    default: return store<uint8_t>(text, out);  // Byte, and a Bool that is neither 0 nor 1
+std::string one_element(const unsigned char* data) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return *data == 0 ? "false" : *data == 1 ? "true" : int_element<uint8_t>(data);
+  } else if constexpr (std::is_integral_v<T>) {
+    return int_element<T>(data);
+  } else if constexpr (is_complex(dtype_of<T>)) {
+    using Part = decltype(T::re);
+    return one_element<Part>(data) + ", " + one_element<Part>(data + sizeof(Part));
+  } else if constexpr (is_small_float(dtype_of<T>)) {
+    return float_element<T, uint16_t, float>(data);
+  } else {
+    return float_element<T, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>(data);
   }
 }
 
@@ -93,26 +88,7 @@ std::string real_text(double value) { return shortest(value); }
 std::string real_text(float value) { return shortest(value); }
 
 std::string element_text(ScalarType dtype, const unsigned char* data) {
-  switch (dtype) {
-    case ScalarType::Byte: return int_element<uint8_t>(data);
-    case ScalarType::Char: return int_element<int8_t>(data);
-    case ScalarType::Short: return int_element<int16_t>(data);
-    case ScalarType::Int: return int_element<int32_t>(data);
-    case ScalarType::Long: return int_element<int64_t>(data);
-    case ScalarType::UInt16: return int_element<uint16_t>(data);
-    case ScalarType::UInt32: return int_element<uint32_t>(data);
-    case ScalarType::UInt64: return int_element<uint64_t>(data);
-    case ScalarType::Bool: return *data == 0 ? "false" : *data == 1 ? "true" : int_element<uint8_t>(data);
-    case ScalarType::Half: return float_element<Half, uint16_t, float>(data);
-    case ScalarType::BFloat16: return float_element<BFloat16, uint16_t, float>(data);
-    case ScalarType::Float: return float_element<float, uint32_t>(data);
-    case ScalarType::Double: return float_element<double, uint64_t>(data);
-    case ScalarType::ComplexFloat:
-      return float_element<float, uint32_t>(data) + ", " + float_element<float, uint32_t>(data + 4);
-    case ScalarType::ComplexDouble:
-      return float_element<double, uint64_t>(data) + ", " + float_element<double, uint64_t>(data + 8);
-  }
-  return "?";
+  return visit_dtype(dtype, [&](auto zero) { return one_element<decltype(zero)>(data); });
 }
 
 bool parse_element(Scanner& scan, ScalarType dtype, unsigned char* out) {
@@ -139,11 +115,15 @@ bool parse_element(Scanner& scan, ScalarType dtype, unsigned char* out) {
     std::memcpy(out, &bits, element_size(dtype));  // little-endian hosts only, like the file format
     return true;
   }
-  if (is_floating(dtype)) {
-    return store_real(dtype, text, out) || scan.fail_at(start, "'" + std::string(text) + "' is no number");
-  }
-  return store_integer(dtype, text, out) ||
-         scan.fail_at(start, "'" + std::string(text) + "' is no " + to_string(dtype));
+  const bool is_stored = visit_dtype(dtype, [&](auto zero) {
+    if constexpr (is_complex(dtype_of<decltype(zero)>)) {
+      return false;  // its parts were stored one by one
+    } else {
+      return store<decltype(zero)>(text, out);
+    }
+  });
+  return is_stored ||
+         scan.fail_at(start, "'" + std::string(text) + "' is no " + (is_floating(dtype) ? "number" : to_string(dtype)));
 }
 
 bool parse_data(Scanner& scan, Constant* constant, size_t* nbytes_left) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/tensor_text.h"
+#include "base/visit_dtype.h"
 #include "extension/process.h"
 #include "runtime/platform.h"
 #include "threads/thread_pool.h"
@@ -58,25 +59,15 @@ std::vector<uint8_t> generate(const TensorInfo& info, uint64_t* state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;  // Knuth, MMIX
     const uint32_t random = static_cast<uint32_t>(*state >> 33);
     const float real = static_cast<float>(random) / 1073741824.0f - 1.0f;
-    switch (info.dtype) {
-      case ScalarType::Float: std::memcpy(&data[i], &real, item); break;
-      case ScalarType::Double: {
-        const double value = real;
+    visit_dtype(info.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (is_floating(dtype_of<T>)) {
+        const T value(real);
         std::memcpy(&data[i], &value, item);
-        break;
+      } else {
+        data[i] = static_cast<uint8_t>(random % 2);
       }
-      case ScalarType::Half: {
-        const Half value(real);
-        std::memcpy(&data[i], &value, item);
-        break;
-      }
-      case ScalarType::BFloat16: {
-        const BFloat16 value(real);
-        std::memcpy(&data[i], &value, item);
-        break;
-      }
-      default: data[i] = static_cast<uint8_t>(random % 2);
-    }
+    });
   }
   return data;
 }
@@ -121,20 +112,15 @@ template <typename T>
 void print_element(const uint8_t* from) {
   T value;
   std::memcpy(&value, from, sizeof(T));
-  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+  if constexpr (is_complex(dtype_of<T>)) {
+    std::printf("%.9g%+.9gj", static_cast<double>(value.re), static_cast<double>(value.im));
+  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
     std::printf("%lld", static_cast<long long>(value));
   } else if constexpr (std::is_integral_v<T>) {
     std::printf("%llu", static_cast<unsigned long long>(value));
   } else {
     std::printf("%.9g", static_cast<double>(value));
   }
-}
-
-template <typename T>
-void print_complex(const uint8_t* from) {
-  T parts[2];
-  std::memcpy(parts, from, sizeof(parts));
-  std::printf("%.9g%+.9gj", static_cast<double>(parts[0]), static_cast<double>(parts[1]));
 }
 
 void print_elements(const Tensor& tensor) {
@@ -144,26 +130,7 @@ void print_elements(const Tensor& tensor) {
   for (int64_t i = 0; i < tensor.numel() && i < kMost; ++i, separator = ", ") {
     std::printf("%s", separator);
     const uint8_t* const from = data.data() + static_cast<size_t>(i) * tensor.element_size();
-    switch (tensor.scalar_type()) {
-#define ET_CASE(name, c_type) \
-  case ScalarType::name: print_element<c_type>(from); break;
-      ET_CASE(Byte, uint8_t)
-      ET_CASE(Char, int8_t)
-      ET_CASE(Short, int16_t)
-      ET_CASE(Int, int32_t)
-      ET_CASE(Long, int64_t)
-      ET_CASE(Half, Half)
-      ET_CASE(Float, float)
-      ET_CASE(Double, double)
-      ET_CASE(Bool, bool)
-      ET_CASE(BFloat16, BFloat16)
-      ET_CASE(UInt16, uint16_t)
-      ET_CASE(UInt32, uint32_t)
-      ET_CASE(UInt64, uint64_t)
-#undef ET_CASE
-      case ScalarType::ComplexFloat: print_complex<float>(from); break;
-      case ScalarType::ComplexDouble: print_complex<double>(from); break;
-    }
+    visit_dtype(tensor.scalar_type(), [&](auto zero) { print_element<decltype(zero)>(from); });
   }
   std::printf("%s", tensor.numel() > kMost ? ", ..." : "");
 }

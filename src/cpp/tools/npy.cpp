@@ -5,22 +5,30 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "base/checked_math.h"
+#include "base/visit_dtype.h"
 
 namespace et::tools {
 namespace {
 
-struct DtypeCode {
-  ScalarType dtype;
-  const char* code;  // kind and size
-};
-constexpr DtypeCode kCodes[] = {
-    {ScalarType::Byte, "u1"},   {ScalarType::Char, "i1"},           {ScalarType::Short, "i2"},
-    {ScalarType::Int, "i4"},    {ScalarType::Long, "i8"},           {ScalarType::Half, "f2"},
-    {ScalarType::Float, "f4"},  {ScalarType::Double, "f8"},         {ScalarType::ComplexFloat, "c8"},
-    {ScalarType::Bool, "b1"},   {ScalarType::ComplexDouble, "c16"}, {ScalarType::BFloat16, "V2"},
-    {ScalarType::UInt16, "u2"}, {ScalarType::UInt32, "u4"},         {ScalarType::UInt64, "u8"},
+/// Kind and size of an element as numpy has them: "f4". BFloat16, which numpy lacks, is two bytes of no type.
+std::string code_of(ScalarType dtype) {
+  const char kind = visit_dtype(dtype, [&](auto zero) {
+    return dtype == ScalarType::Bool            ? 'b'
+           : dtype == ScalarType::BFloat16      ? 'V'
+           : is_complex(dtype)                  ? 'c'
+           : is_floating(dtype)                 ? 'f'
+           : std::is_unsigned_v<decltype(zero)> ? 'u'
+                                                : 'i';
+  });
+  return kind + std::to_string(element_size(dtype));
+}
+constexpr ScalarType kDtypes[] = {
+#define ET_DTYPE(name, value, c_type, text, nbytes, word) ScalarType::name,
+#include "base/dtype.def"
+#undef ET_DTYPE
 };
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -71,9 +79,9 @@ Result<NpyArray> read_npy(const std::string& path) {
   const std::string code =
       quote == std::string::npos ? "" : text.substr(quote + 1, text.find('\'', quote + 1) - quote - 1);
   bool known = false;
-  for (const DtypeCode& entry : kCodes) {
-    if (code.size() > 1 && code[0] != '>' && code.substr(1) == entry.code) {
-      array.dtype = entry.dtype;
+  for (const ScalarType dtype : kDtypes) {
+    if (code.size() > 1 && code[0] != '>' && code.substr(1) == code_of(dtype)) {
+      array.dtype = dtype;
       known = true;
     }
   }
@@ -107,17 +115,13 @@ Result<NpyArray> read_npy(const std::string& path) {
 }
 
 Error write_npy(const std::string& path, const NpyArray& array) {
-  const char* code = "V1";
-  for (const DtypeCode& entry : kCodes) {
-    code = entry.dtype == array.dtype ? entry.code : code;
-  }
   std::string shape;
   for (const int64_t size : array.sizes) {
     shape += std::to_string(size) + (array.sizes.size() == 1 || &size != &array.sizes.back() ? ", " : "");
   }
   const char* prefix = element_size(array.dtype) == 1 ? "|" : "<";
-  std::string header =
-      "{'descr': '" + std::string(prefix) + code + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  std::string header = "{'descr': '" + std::string(prefix) + code_of(array.dtype) +
+                       "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.append(63 - (10 + header.size()) % 64, ' ');  // the elements start at a multiple of 64
   header += '\n';
   const File file(std::fopen(path.c_str(), "wb"), &std::fclose);

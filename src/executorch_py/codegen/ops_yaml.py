@@ -17,21 +17,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# The element types a kernel may be built for, in the order of the tables; value = PyTorch's ScalarType.
-DTYPES = {
-    "u8": 0, "i8": 1, "i16": 2, "i32": 3, "i64": 4, "f16": 5, "f32": 6, "f64": 7, "c64": 9, "c128": 10, "bool": 11,
-    "bf16": 15, "u16": 27, "u32": 28, "u64": 29,
-}  # fmt: skip
+from .element_types import ELEMENT_TYPES
 
-# Short names for sets of element types that many operators share.
+#: The element types a kernel may be built for, in the order of the tables; value = PyTorch's ScalarType.
+DTYPES = {one.text: one.number for one in ELEMENT_TYPES}
+
+
+def _texts(words: str) -> list[str]:
+    """The types whose name in torch fits a regular expression."""
+    return [one.text for one in ELEMENT_TYPES if re.fullmatch(words, one.word)]
+
+
+_INTEGERS, _FLOATS = _texts("int.*|uint8"), _texts("b?float.*")
+
+#: Short names for sets of element types that many operators share.
 DTYPE_GROUPS = {
-    "any": ["bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
-    "real": ["u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"],
-    "float": ["f16", "bf16", "f32", "f64"],
-    "integral": ["u8", "i8", "i16", "i32", "i64"],
-    "integral_bool": ["bool", "u8", "i8", "i16", "i32", "i64"],
-    "complex": ["c64", "c128"],
-    "unsigned": ["u16", "u32"],
+    "any": ["bool", *_INTEGERS, *_FLOATS],
+    "real": [*_INTEGERS, *_FLOATS],
+    "float": _FLOATS,
+    "integral": _INTEGERS,
+    "integral_bool": ["bool", *_INTEGERS],
+    "complex": _texts("complex.*"),
+    "unsigned": _texts("uint16|uint32"),
 }
 
 

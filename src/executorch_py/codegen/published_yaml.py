@@ -31,15 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .element_types import ELEMENT_TYPES
 from .kernel_form import KernelForm
-from .ops_yaml import DTYPES, Op, Schema, Specialisation, TableError, parse_schema, read_table
+from .ops_yaml import Op, Schema, Specialisation, TableError, parse_schema, read_table
 
 #: torch's names of element types in ``type_alias`` -> ours.
-_DTYPE_OF = {
-    "Byte": "u8", "Char": "i8", "Short": "i16", "Int": "i32", "Long": "i64", "Half": "f16", "Float": "f32",
-    "Double": "f64", "ComplexFloat": "c64", "ComplexDouble": "c128", "Bool": "bool", "BFloat16": "bf16",
-    "UInt16": "u16", "UInt32": "u32", "UInt64": "u64",
-}  # fmt: skip
+_DTYPE_OF = {one.name: one.text for one in ELEMENT_TYPES}
 _KEYS = {"line", "op", "func", "kernels", "type_alias", "dim_order_alias", "variants", "tags", "cpp_no_default_args"}
 
 
@@ -206,7 +203,7 @@ def _types(entry: Mapping[str, Any], alias: str) -> list[str]:
         raise TableError(
             f"line {entry['line']}: the type_alias {alias} must list types of torch (Float, Long), got {wrong}"
         )
-    return [one for one in (_DTYPE_OF[name] for name in named) if one in DTYPES]
+    return [_DTYPE_OF[name] for name in named]
 
 
 def _orders(entry: Mapping[str, Any], alias: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .element_types import python_module
 from .kernel_form import declaration, signature_letters
 from .kernel_library import write_if_changed
 from .op_views import arguments_header, names_header, views_header
@@ -187,6 +188,7 @@ def write_tables(ops: list[Op], published: set[str], selection: Selection, out: 
     table = sorted((op for op in ops if not op.is_composite), key=lambda op: op.schema.name)
     write_if_changed(out / "ops/op_table.inc", op_table(ops, published, selection))
     write_if_changed(out / "python/_operator_rows.py", operator_rows(ops, published))
+    write_if_changed(out / "python/_element_types.py", python_module())
     write_if_changed(out / "ops/names.h", _HEAD + names_header(table))
     write_if_changed(out / "ops/arguments.h", _HEAD + arguments_header(table))
     write_if_changed(out / "ir/op_views.h", _HEAD + views_header(table))

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "base/span.h"
+#include "base/visit_dtype.h"
 
 namespace et {
 namespace {
@@ -100,6 +101,14 @@ TEST(DtypeTest, ListIsConsistent) {
   EXPECT_TRUE(is_integral(ScalarType::Bool, true));
   EXPECT_FALSE(is_integral(ScalarType::Bool, false));
   EXPECT_TRUE(is_complex(ScalarType::ComplexFloat));
+}
+
+TEST(DtypeTest, EachTypeIsVisitedAsItsOwn) {
+  for (int value = 0; value < 64; ++value) {
+    const auto dtype = static_cast<ScalarType>(value);
+    const ScalarType visited = visit_dtype(dtype, [](auto zero) { return dtype_of<decltype(zero)>; });
+    EXPECT_EQ(visited, is_valid_dtype(value) ? dtype : ScalarType::Byte) << value;
+  }
 }
 
 TEST(HalfTest, EveryHalfSurvivesARoundTrip) {

@@ -3,8 +3,6 @@
 import contextlib
 import io
 import logging
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -12,8 +10,6 @@ import numpy as np
 import pytest
 
 import executorch_py as et
-from executorch_py.codegen.ops_yaml import DTYPES
-from executorch_py.graphs.dtypes import dtype_code, dtype_of
 from tests.python.runtime.programs import ADD, COUNTER, DYNAMIC, compile_text
 
 RUNTIME = et.Runtime.get()
@@ -53,21 +49,6 @@ def test_metadata():
     assert repr(info) == "TensorInfo('x', Float[s0: 2..1000, 3])"
     with pytest.raises(IndexError, match="has 1 inputs, there is no input 3"):
         metadata.input_tensor_meta(3)
-
-
-def test_element_types_are_those_of_the_core():
-    table = pathlib.Path(__file__).resolve().parents[3] / "src/cpp/base/dtype.def"
-    rows = [
-        line[len("ET_DTYPE(") :].split(", ") for line in table.read_text().splitlines() if line.startswith("ET_DTYPE")
-    ]
-    assert {row[0]: int(row[1]) for row in rows} == {member.name: member.value for member in et.ScalarType}
-    assert {row[3]: int(row[1]) for row in rows} == DTYPES
-    enum = (table.parents[1] / "schema/program.fbs").read_text().partition("enum ScalarType")[2].partition("}")[0]
-    of_files = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", enum)}
-    complex_numbers = {"ComplexFloat", "ComplexDouble"}  # between operators only
-    assert {row[0]: int(row[1]) for row in rows if row[0] not in complex_numbers}.items() <= of_files.items()
-    assert [dtype_code(dtype_of(one)) for one in et.ScalarType] == list(et.ScalarType)
-    assert [dtype_of(one).itemsize for one in et.ScalarType] == [int(row[4].rstrip(")")) for row in rows]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@
 
 #include "base/checked_math.h"
 #include "base/tensor_text.h"
+#include "base/visit_dtype.h"
 #include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
 
@@ -119,13 +120,7 @@ long double read_as(const void* from, size_t i) {
 }
 
 long double read(ScalarType dtype, const void* from, size_t i) {
-  switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
-  case ScalarType::name: return read_as<c_type>(from, i);
-#include "base/dtype.def"
-#undef ET_DTYPE
-  }
-  return 0;
+  return visit_dtype(dtype, [&](auto zero) { return read_as<decltype(zero)>(from, i); });
 }
 
 /// False when the type cannot hold the value.
@@ -152,13 +147,7 @@ bool write_as(long double value, void* to, size_t i) {
 }
 
 bool write(ScalarType dtype, long double number, void* to, size_t i) {
-  switch (dtype) {
-#define ET_DTYPE(name, value, c_type, text, nbytes, word) \
-  case ScalarType::name: return write_as<c_type>(number, to, i);
-#include "base/dtype.def"
-#undef ET_DTYPE
-  }
-  return false;
+  return visit_dtype(dtype, [&](auto zero) { return write_as<decltype(zero)>(number, to, i); });
 }
 
 Layout layout_of(const Tensor& tensor, Sizes sizes, std::vector<uint8_t> dim_order, std::vector<int64_t> strides) {

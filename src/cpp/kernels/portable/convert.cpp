@@ -3,16 +3,27 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/visit_dtype.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/float_to_integer.h"
 
 namespace et::kernels::portable {
 namespace {
 
-// The element types that this build can load and store; complex numbers are not computed in these three types.
-using StoredTypes = DTypes<ScalarType::Byte, ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long,
-                           ScalarType::Half, ScalarType::Float, ScalarType::Double, ScalarType::Bool,
-                           ScalarType::BFloat16, ScalarType::UInt16, ScalarType::UInt32, ScalarType::UInt64>;
+/// Calls `f(T{})` with the C++ type of an element that this build loads and stores: all but complex numbers, which are
+/// not computed in these types. False, with a message, for others.
+template <typename F>
+bool visit_stored(ScalarType dtype, const char* op, F&& f) {
+  return visit_dtype(dtype, [&](auto zero) {
+    constexpr ScalarType type = dtype_of<decltype(zero)>;
+    if constexpr (is_complex(type) || !is_dtype_built(type)) {
+      return unsupported_dtype(op, dtype) == Error::Ok;
+    } else {
+      f(zero);
+      return true;
+    }
+  });
+}
 
 /// An element. A bool is read as the byte it is, since memory that a program shares between tensors may hold any byte.
 template <typename T>
@@ -64,23 +75,16 @@ void store_run(const C* values, int64_t n, T* data, int64_t stride) {
 
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
-  const Error error = dispatch<StoredTypes>(dtype, "load", [&](auto tag) {
-    load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
-    return Error::Ok;
-  });
-  if (error !=
-      Error::Ok) {  // kernels refuse complex numbers; should one not, it computes with nothing that lay in memory
+  const bool is_loaded = visit_stored(
+      dtype, "load", [&](auto zero) { load_run(static_cast<const decltype(zero)*>(data), stride, n, out); });
+  if (!is_loaded) {  // kernels refuse complex numbers; should one not, it computes with nothing that lay in memory
     std::fill_n(out, n, C(0));
   }
 }
 
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride) {
-  const Error error = dispatch<StoredTypes>(dtype, "store", [&](auto tag) {
-    store_run(values, n, static_cast<typename decltype(tag)::type*>(data), stride);
-    return Error::Ok;
-  });
-  static_cast<void>(error);
+  visit_stored(dtype, "store", [&](auto zero) { store_run(values, n, static_cast<decltype(zero)*>(data), stride); });
 }
 
 template void load(ScalarType, const void*, int64_t, int64_t, float*);

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/visit_dtype.h"
 #include "kernels/prim/prim_kernels.h"
 
 namespace et::kernels::prim {
@@ -12,11 +13,13 @@ using runtime::KernelContext;
 using runtime::Tensor;
 using runtime::TensorImpl;
 
-/// The only element of a tensor, as the kind of number that holds its dtype.
+/// The only element of a tensor, as the kind of number that holds its dtype; none of a complex one.
 template <typename T>
 EValue first_element(const Tensor& tensor) {
   const T value = *tensor.const_data_ptr<T>();
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (is_complex(dtype_of<T>)) {
+    return EValue();
+  } else if constexpr (std::is_same_v<T, bool>) {
     return EValue(value);
   } else if constexpr (std::is_integral_v<T>) {
     return EValue(static_cast<int64_t>(value));
@@ -45,27 +48,9 @@ Error local_scalar_dense(KernelContext&, Args args, void*) {
   const Tensor tensor = args[0]->to_tensor();
   ET_CHECK_OR_RETURN(tensor.numel() == 1, InvalidArgument, "item(): the tensor has %" PRId64 " elements, must have one",
                      tensor.numel());
-  switch (tensor.scalar_type()) {
-#define ET_CASE(name) \
-  case ScalarType::name: *args[1] = first_element<CTypeOf<ScalarType::name>::type>(tensor); return Error::Ok;
-    ET_CASE(Byte)
-    ET_CASE(Char)
-    ET_CASE(Short)
-    ET_CASE(Int)
-    ET_CASE(Long)
-    ET_CASE(Half)
-    ET_CASE(Float)
-    ET_CASE(Double)
-    ET_CASE(Bool)
-    ET_CASE(BFloat16)
-    ET_CASE(UInt16)
-    ET_CASE(UInt32)
-    ET_CASE(UInt64)
-#undef ET_CASE
-    case ScalarType::ComplexFloat:
-    case ScalarType::ComplexDouble: break;
-  }
-  ET_CHECK_OR_RETURN(false, NotSupported, "item() of a %s tensor", to_string(tensor.scalar_type()));
+  ET_CHECK_OR_RETURN(!is_complex(tensor.scalar_type()), NotSupported, "item() of a %s tensor",
+                     to_string(tensor.scalar_type()));
+  *args[1] = visit_dtype(tensor.scalar_type(), [&](auto zero) { return first_element<decltype(zero)>(tensor); });
   return Error::Ok;
 }
 
