@@ -30,7 +30,9 @@ option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET
 option(ET_EVENT_TRACER "Record events and values where a caller gives a tracer; off: 4 kB of code less" ON)
 set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
 set(ET_BACKENDS "example;xnnpack;tosa" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
-set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by this list, yaml or .pte file; empty: all")
+set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by these lists, yaml and .pte files; empty: all")
+set(ET_REQUIRE_MODELS "" CACHE FILEPATH ".pte files that must find every kernel they call among the selected ones")
+set(ET_OTHER_OPS "" CACHE STRING "Kernels that another library has, which selected files may name: my_ops::*")
 set(ET_XNNPACK_SOURCE "$ENV{ET_XNNPACK_SOURCE}" CACHE PATH "XNNPACK source folder to build instead of the pinned one")
 set(ET_CACHE "$ENV{ET_CACHE}" CACHE PATH "Cache of third-party sources and builds; empty: the user's cache folder")
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes everything that follows from the operator table, at configure time, into the build tree.
 
-    gen_tables.py --ops ops.yaml --published published_ops.txt --out build/generated [--select ops.txt]
+    gen_tables.py --ops ops.yaml --published published_ops.txt --out build/generated [--select ops.txt …]
+                  [--require model.pte …] [--other my_ops::* …]
 
 Written under --out (a file is touched only when its content changes):
     ops/op_table.inc                      the compiler's table (ops/op_table.cpp)
@@ -25,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from executorch_py.codegen.ops_yaml import TableError, read_table
-from executorch_py.codegen.select_ops import read_selection
+from executorch_py.codegen.select_ops import read_selections, require_selected
 from executorch_py.codegen.tables import write_tables
 
 
@@ -35,12 +36,19 @@ def main() -> int:
     parser.add_argument(
         "--published", type=Path, required=True, help="kernel names of the official runtime, one a line"
     )
-    parser.add_argument("--select", type=Path, help="keep only the kernels this list, yaml or .pte file names")
+    parser.add_argument(
+        "--select", type=Path, nargs="+", default=[], help="keep only the kernels these lists, yaml and .pte files name"
+    )
+    parser.add_argument("--require", type=Path, nargs="+", default=[], help="programs that must find all they call")
+    parser.add_argument("--other", nargs="+", default=[], help="kernels that another library has; may have *")
     parser.add_argument("--out", type=Path, required=True, help="root of the generated files")
     arguments = parser.parse_args()
     try:
         published = set(arguments.published.read_text(encoding="utf-8").split())
-        write_tables(read_table(arguments.ops), published, read_selection(arguments.select), arguments.out)
+        ops = read_table(arguments.ops)
+        selection = read_selections(arguments.select, ops, arguments.other)
+        require_selected(selection, arguments.require, ops, arguments.other)
+        write_tables(ops, published, selection, arguments.out)
     except (TableError, OSError) as error:
         print(f"gen_tables.py: {error}", file=sys.stderr)
         return 1

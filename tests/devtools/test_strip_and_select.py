@@ -165,3 +165,15 @@ def test_select_tells_backends_and_prints(tmp_path, capsys):
 def test_values_of_a_stripped_program_are_those_of_numpy():
     x, y = np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32)
     assert (run(stripped(compile_text(ADD))[0], [x, y])[0] == 3).all()
+
+
+def test_select_reads_lists_and_names_what_no_library_has(tmp_path, capsys):
+    CASES["plain"][0].save(tmp_path / "model.pte")
+    (tmp_path / "more.txt").write_text("aten::cos.out f32\nmy_ops::triple.out\n")
+    given = ["select", str(tmp_path / "model.pte"), str(tmp_path / "more.txt")]
+    assert main(given) == 2
+    assert "more.txt calls my_ops::triple.out, for which there is no kernel" in capsys.readouterr().err
+    assert main([*given, "--other", "my_ops::*", "-o", str(tmp_path / "all.yaml")]) == 0
+    selection = read_selection(tmp_path / "all.yaml")
+    assert selection.dtypes("aten::cos.out") == {"f32"} and selection.dtypes("my_ops::triple.out") is None
+    assert selection.has("aten::mul.out")

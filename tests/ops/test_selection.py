@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-from executorch_py.codegen.ops_yaml import TableError  # noqa: E402
+from executorch_py.codegen.ops_yaml import TableError, read_table  # noqa: E402
 from executorch_py.codegen.pte_operators import read_pte_operators  # noqa: E402
-from executorch_py.codegen.select_ops import read_selection  # noqa: E402
+from executorch_py.codegen.select_ops import read_selection, read_selections, require_selected  # noqa: E402
 
 GENERATE = [
     sys.executable, str(ROOT / "tools/gen_tables.py"), "--ops", str(ROOT / "src/cpp/ops/ops.yaml"),
@@ -103,3 +103,52 @@ def test_the_generator_prunes(program: Path, tmp_path: Path) -> None:
     cmake = (portable / "sources.cmake").read_text()
     assert "op_add_sub.cpp PROPERTIES COMPILE_DEFINITIONS ET_DTYPE_MASK=0x40u" in cmake
     assert "op_index.cpp PROPERTIES COMPILE_DEFINITIONS ET_DTYPE_MASK=0x30u" in cmake
+
+
+TABLE = read_table(ROOT / "src/cpp/ops/ops.yaml")
+
+
+def test_several_files_select_together(program: Path, tmp_path: Path) -> None:
+    listed = write(tmp_path / "ops.txt", "aten::add.out i32\naten::mm.out\n")
+    table = write(tmp_path / "ops.yaml", "- op: aten::mm.out\n  dtypes: [f32]\n")
+    selection = read_selections([program, listed, table], TABLE)
+    assert selection.dtypes("aten::add.out") == {"f32", "i32"} and selection.dtypes("aten::mm.out") is None
+    assert selection.has("aten::index.Tensor_out") and read_selections([], TABLE).has("aten::sub.out")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "aten::addd.out f32", "a.txt calls aten::addd.out for f32, for which there is no kernel"),
+        ("a.yaml", "- op: my_ops::triple.out", "a.yaml calls my_ops::triple.out, for which there is no kernel"),
+        ("a.txt", "aten::mish.out i8", "a.txt calls aten::mish.out for i8, whose kernel is for bf16 f16 f32 f64"),
+    ],
+)
+def test_what_no_library_has_is_named(name: str, text: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(TableError) as caught:
+        read_selections([path], TABLE)
+    assert str(caught.value) == message
+    if "no kernel" in message:
+        assert read_selections([path], TABLE, ["aten::addd.*", "my_ops::triple.out"]).entries
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("aten::add.out f32\n", "model.pte calls aten::index.Tensor_out for f16 i64, which is not selected"),
+        ("aten::add.out i32 i64\naten::index.Tensor_out\n", "model.pte calls aten::add.out for f32, which is not"),
+        ("aten::add.out\naten::index.Tensor_out i64 f32\n", "model.pte calls aten::index.Tensor_out for f16, which"),
+    ],
+)
+def test_a_model_that_a_selection_has_not_stops_the_configuration(
+    text: str, message: str, program: Path, tmp_path: Path
+) -> None:
+    listed = write(tmp_path / "ops.txt", text)
+    with pytest.raises(TableError) as caught:
+        require_selected(read_selections([listed], TABLE), [program], TABLE, ())
+    assert message in str(caught.value)
+    select = [*GENERATE, "--select", str(listed), "--require", str(program), "--out", str(tmp_path / "gen")]
+    done = subprocess.run(select, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and message in done.stderr and not (tmp_path / "gen").exists()
+    require_selected(read_selections([listed, program], TABLE), [program], TABLE, ())

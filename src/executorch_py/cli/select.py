@@ -20,28 +20,32 @@ def add(commands: Any) -> None:
     select = commands.add_parser(
         "select", help="the kernels and element types that programs call, for a selective build"
     )
-    select.add_argument("programs", nargs="+", help=".pte files, whose kernels are put together")
+    select.add_argument("programs", nargs="+", help=".pte files, lists and tables, whose kernels are put together")
     select.add_argument("-o", "--output", help="the file to write, for -DET_SELECT_OPS: a list, or a table in .yaml")
+    select.add_argument(
+        "--other", nargs="+", default=[], metavar="NAME", help="kernels that another library has: my_ops::*"
+    )
     add_json(select)
     select.set_defaults(run=_select)
 
 
 def _select(arguments: argparse.Namespace) -> int:
     from executorch_py.codegen.ops_yaml import TableError
-    from executorch_py.codegen.pte_operators import read_pte_operators
+    from executorch_py.codegen.published_yaml import operator_table
+    from executorch_py.codegen.select_ops import read_selections
 
-    kernels: dict[str, set[str]] = {}
     backends: set[str] = set()
-    for name in arguments.programs:
-        data = Path(name).read_bytes()
-        program = Runtime.get().load_program(data)
-        backends.update(*(program.metadata(method).backends() for method in program.method_names))
-        try:
-            for kernel, dtypes in read_pte_operators(data).items():
-                kernels.setdefault(kernel, set()).update(dtypes)
-        except TableError as error:
-            raise InvalidProgramError(f"{name}: {error}") from None
-    found = {kernel: sorted(kernels[kernel]) for kernel in sorted(kernels)}
+    paths = [Path(name) for name in arguments.programs]
+    for path in paths:
+        data = path.read_bytes()
+        if path.suffix == ".pte":
+            program = Runtime.get().load_program(data)
+            backends.update(*(program.metadata(method).backends() for method in program.method_names))
+    try:
+        kernels = read_selections(paths, operator_table(), arguments.other).entries
+    except TableError as error:
+        raise InvalidProgramError(f"{error}\n(--other names kernels that another library has)") from None
+    found = {kernel: sorted(kernels[kernel] or ()) for kernel in sorted(kernels)}
     if arguments.json:
         text = json.dumps({"kernels": found, "backends": sorted(backends)}, indent=2)
     else:

@@ -66,14 +66,15 @@ def operator_name(entry: Mapping[str, Any]) -> str:
 
 
 @functools.cache
-def _table() -> list[Op]:
+def operator_table() -> list[Op]:
+    """The operator table of this package."""
     return read_table(_operators())
 
 
 @functools.cache
 def _out_variants() -> dict[str, str]:
     """Functional operators of ATen -> what programs call, ``aten::add.Tensor`` -> ``aten::add.out``."""
-    return {op.schema.name: op.out.name for op in _table() if op.out}
+    return {op.schema.name: op.out.name for op in operator_table() if op.out}
 
 
 def out_variant_of(name: str) -> str:
@@ -158,7 +159,7 @@ def _schema_of(entry: Mapping[str, Any], name: str) -> Schema:
     if "func" in entry:
         text = str(entry["func"]).strip()
         return _out_form(text if "::" in text.partition("(")[0] else f"aten::{text}")
-    known = {op.out.name: op.out for op in _table() if op.out}
+    known = {op.out.name: op.out for op in operator_table() if op.out}
     if name not in known:
         raise TableError(f"line {entry['line']}: {name} is no operator of ops.yaml; give its schema, with 'func'")
     return known[name]
