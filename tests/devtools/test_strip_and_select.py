@@ -168,7 +168,7 @@ def test_values_of_a_stripped_program_are_those_of_numpy():
 
 
 def test_select_reads_lists_and_names_what_no_library_has(tmp_path, capsys):
-    CASES["plain"][0].save(tmp_path / "model.pte")
+    CASES["state"][0].save(tmp_path / "model.pte")
     (tmp_path / "more.txt").write_text("aten::cos.out f32\nmy_ops::triple.out\n")
     given = ["select", str(tmp_path / "model.pte"), str(tmp_path / "more.txt")]
     assert main(given) == 2
