@@ -8,6 +8,7 @@
 #                                                     # "backends/xnnpack/kernels.h"; registering is generated
 #     SCHEMA   schema/payload.fbs                     # compiled to "backends/xnnpack/schema/payload_generated.h"
 #     COMPILER_LIBS ...                               # linked by COMPILER only
+#     FIRMWARE MyBackend                              # RUNTIME is fit for firmware: its id in programs
 #     LIBS     et_third_party::xnnpack)               # linked by RUNTIME and KERNELS
 #
 # gives the libraries et_backend_<name>_{compiler,runtime,kernels} and one line in each of the generated tables
@@ -26,7 +27,7 @@ foreach(part compiler runtime kernels)
 endforeach()
 
 function(et_add_backend)
-  cmake_parse_arguments(arg "" "NAME;OPS" "COMPILER;RUNTIME;KERNELS;SCHEMA;COMPILER_LIBS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;OPS;FIRMWARE" "COMPILER;RUNTIME;KERNELS;SCHEMA;COMPILER_LIBS;LIBS" ${ARGN})
   set(base et_backend_${arg_NAME})
   set(schema)
   if(arg_SCHEMA)
@@ -39,6 +40,9 @@ function(et_add_backend)
   endif()
   if(arg_RUNTIME)
     _et_backend_part(${arg_NAME} runtime "${arg_RUNTIME}" et::base et::numerics et::ops et::runtime et::threads ${schema} ${arg_LIBS})
+  endif()
+  if(arg_FIRMWARE)
+    set_property(GLOBAL APPEND PROPERTY ET_BACKEND_FIRMWARE "${arg_FIRMWARE} ${arg_NAME}")
   endif()
   if(arg_OPS)
     _et_backend_operators(${arg_NAME} ${arg_OPS})

@@ -94,6 +94,17 @@ function(_et_install_sources)
       FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp" PATTERN "*.def" PATTERN "*.inc" PATTERN "host" EXCLUDE)
   endforeach()
   install(DIRECTORY ${ET_GENERATED_DIR}/schema/ DESTINATION executorch_py/share/source/generated/schema COMPONENT sdk)
+  get_property(backends GLOBAL PROPERTY ET_BACKEND_FIRMWARE)
+  foreach(row IN LISTS backends)
+    string(REGEX REPLACE ".* " "backends/" folder ${row})
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/runtime/ DESTINATION executorch_py/share/source/cpp/${folder}/runtime
+      COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp")
+    install(DIRECTORY ${ET_GENERATED_DIR}/${folder}/schema DESTINATION executorch_py/share/source/generated/${folder}
+      COMPONENT sdk OPTIONAL)
+  endforeach()
+  list(JOIN backends "\n" rows)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/package/backends.txt CONTENT "${rows}\n" @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/package/backends.txt DESTINATION executorch_py/share/source COMPONENT sdk)
   install(DIRECTORY ${ET_FLATBUFFERS_INCLUDE}/flatbuffers/
     DESTINATION executorch_py/share/source/third_party/flatbuffers COMPONENT sdk)
 endfunction()

@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "recipes": (
         "errors", "foundation", "runtime", "exir", "lowering", "devtools", "quantizer.spec", "quantizer.flow"
     ),
-    "backends": ("errors", "foundation", "graphs", "exir", "export.importer", "lowering", "recipes"),
+    "backends": ("errors", "foundation", "codegen", "graphs", "exir", "export.importer", "lowering", "recipes"),
     "compat": ("errors", "foundation", "runtime", "lowering"),
     "testing": ("errors", "runtime", "graphs", "lowering", "devtools"),
     "firmware": ("errors", "foundation", "codegen", "runtime"),

@@ -2,9 +2,10 @@
 
 >>> from executorch_py.backends.tosa import TOSAPartitioner  # doctest: +SKIP
 >>> program = et.to_edge_transform_and_lower(quantized, partitioner=[TOSAPartitioner()])  # doctest: +SKIP
+
+Names are loaded on first use: firmware is written without torch.
 """
 
-from .partitioner import TOSAPartitioner
-from .preprocess import BACKEND_ID
+from executorch_py import _lazy
 
-__all__ = ["BACKEND_ID", "TOSAPartitioner"]
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, __file__)

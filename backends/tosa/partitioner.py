@@ -3,13 +3,15 @@
 >>> TOSAPartitioner("TOSA-1.0+INT", accelerator="ethos-u55-128")  # doctest: +SKIP
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py import _core
+from executorch_py.errors import InvalidArgumentError
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import nodes_with_bodies, note_refusal
@@ -18,6 +20,7 @@ from executorch_py.export.importer.programs import import_programs
 from .preprocess import BACKEND_ID, compile_specs, delegation_spec
 
 _TAG = "tosa"
+_KEY = "delegation_tag"
 
 
 class TOSAPartitioner(Partitioner):
@@ -29,33 +32,85 @@ class TOSAPartitioner(Partitioner):
     Args:
         compile_spec: A specification ("TOSA-1.0+INT"), or a list of CompileSpec.
         accelerator: Whose limits hold, as Vela names it ("ethos-u55-128"); None: those of TOSA's level 8K.
+        at_most: Only the first operators of a program, this many, go to TOSA; conversions do not count. None: all.
+            The outputs are the same for every number, so that a model can move to the NPU operator by operator.
+
+    Raises:
+        InvalidArgumentError: A specification or an accelerator that is not known; a negative number.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.
     """
 
-    def __init__(self, compile_spec: str | Iterable[CompileSpec] = "TOSA-1.0+INT", accelerator: str | None = None):
+    def __init__(
+        self,
+        compile_spec: str | Iterable[CompileSpec] = "TOSA-1.0+INT",
+        accelerator: str | None = None,
+        *,
+        at_most: int | None = None,
+    ):
         super().__init__()
+        if at_most is not None and at_most < 0:
+            raise InvalidArgumentError(f"at_most is {at_most}, must be None or a number of operators")
         specs = compile_specs(compile_spec, accelerator) if isinstance(compile_spec, str) else list(compile_spec)
         self.delegation_spec = delegation_spec(specs)
+        self.at_most = at_most
         self.refusals: dict[str, str] = {}
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags the supported nodes and notes the reason at each other one."""
-        imported = import_programs({"forward": exported_program})
-        specs = [(spec.key, bytes(spec.value)) for spec in self.delegation_spec.compile_specs]
-        reasons: dict[fx.Node, str] = {}
-        for handle, reason, _ in _core.query_support(imported.program, BACKEND_ID, specs, False, False):
-            node = imported.nodes[handle]
-            reasons[node] = reasons.get(node) or reason  # one node may have become several
+        reasons = support(exported_program, self.delegation_spec.compile_specs, self._beyond(exported_program))
+        return self._tagged(exported_program, reasons)
+
+    def _beyond(self, program: ExportedProgram) -> dict[fx.Node, str]:
+        """The operators that `at_most` leaves, each with the reason."""
+        if self.at_most is None:
+            return {}
+        operators = (node for node in nodes_with_bodies(program.graph_module) if _is_operator(node))
+        why = f"it stands behind the first {self.at_most} operators, which are all that at_most gives away"
+        return dict.fromkeys(islice(operators, self.at_most, None), why)
+
+    def _tagged(self, program: ExportedProgram, reasons: Mapping[fx.Node, str]) -> PartitionResult:
+        """`reasons`: nodes that were asked for -> why not, "" = taken."""
         self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
         tags: dict[str, Any] = {}
-        for node in nodes_with_bodies(exported_program.graph_module):
-            if node.op != "call_function" or node not in reasons:
-                continue
-            if reason := reasons[node]:
-                note_refusal(node, BACKEND_ID, reason)
+        for node, reason in reasons.items():
+            if reason:
+                note_refusal(node, self.delegation_spec.backend_id, reason)
             else:
-                node.meta["delegation_tag"] = _TAG
+                node.meta[_KEY] = _TAG
                 tags[_TAG] = self.delegation_spec
-        return PartitionResult(exported_program, tags)
+        return PartitionResult(program, tags)
+
+
+def support(
+    program: ExportedProgram, specs: Iterable[CompileSpec], left: Mapping[fx.Node, str] | None = None
+) -> dict[fx.Node, str]:
+    """Why each node of a program stays outside TOSA, "" where it does not; nodes that carry a tag are left out.
+
+    Args:
+        program: The program, which is not changed.
+        specs: Specification and accelerator.
+        left: Nodes that stay outside for the reasons given.
+    """
+    left = {node: why for node, why in (left or {}).items() if not node.meta.get(_KEY)}
+    for node in left:
+        node.meta[_KEY] = "left"  # what carries a tag is not asked for
+    try:
+        imported = import_programs({"forward": program})
+    finally:
+        for node in left:
+            del node.meta[_KEY]
+    given = [(spec.key, bytes(spec.value)) for spec in specs]
+    reasons = dict(left)
+    for handle, reason, _ in _core.query_support(imported.program, BACKEND_ID, given, False, False):
+        node = imported.nodes[handle]
+        if node.op == "call_function":
+            reasons[node] = reasons.get(node) or reason  # one node may have become several
+    return reasons
+
+
+def _is_operator(node: fx.Node) -> bool:
+    """Whether a node counts: neither a conversion nor an element of several results."""
+    name = getattr(node.target, "__name__", "")
+    return node.op == "call_function" and "quantize_per" not in name and name != "getitem"

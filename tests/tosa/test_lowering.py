@@ -139,10 +139,38 @@ def test_a_rank_above_six_is_left_with_a_reason() -> None:
     assert "a tensor of rank 7, TOSA has 6" in _refusals(nn.Linear(2, 3), (torch.randn(1, 1, 2, 1, 2, 1, 2),))
 
 
-def test_limits_of_an_accelerator() -> None:
-    model = nn.Sequential(nn.Conv2d(4, 6, 3, stride=4), nn.Conv2d(6, 2, 1))
-    assert "a stride of 4, ethos-u55 has 3" in _refusals(model, IMAGE, accelerator="ethos-u55-128")
-    assert "stride" not in _refusals(model, IMAGE)
+@pytest.mark.parametrize(
+    ("layer", "limit"),
+    [
+        (nn.Conv2d(4, 6, 3, stride=4), "a stride of 4, {} has 3"),
+        (nn.MaxPool2d(2, stride=4), "a stride of 4, {} has 3"),
+        (nn.Conv2d(4, 6, (65, 1), padding=(32, 0)), "a kernel of 65 x 1, {} has 64 rows"),
+        (nn.ConvTranspose2d(4, 6, 3, stride=3), "a transposed convolution with a stride of 3, {} has 2"),
+    ],
+)
+def test_limits_of_an_accelerator(layer: nn.Module, limit: str) -> None:
+    """U85 has TOSA's level 8K; U55 and U65 have less."""
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), layer)
+    for family, macs in (("ethos-u55", 128), ("ethos-u65", 256)):
+        assert limit.format(family) in _refusals(model, IMAGE, accelerator=f"{family}-{macs}")
+    for accelerator in ("ethos-u85-256", None):
+        assert limit.partition("{}")[0] not in _refusals(model, IMAGE, accelerator=accelerator)
+
+
+def test_channels_beyond_an_accelerator() -> None:
+    model, inputs = nn.Linear(65537, 1), (torch.randn(1, 65537),)
+    for accelerator in ("ethos-u55-128", "ethos-u85-256"):
+        assert "over 65537 channels" in _refusals(model, inputs, accelerator=accelerator)
+    assert "channels" not in _refusals(model, inputs)
+
+
+@pytest.mark.parametrize("accelerator", [None, "ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_averages_of_whole_images(accelerator: str | None, batch: int) -> None:
+    """By REDUCE_SUM or by a convolution, whichever takes fewer cycles there: the same integers."""
+    for pool in (nn.AvgPool2d((9, 11)), nn.AdaptiveAvgPool2d(1), nn.AvgPool2d((9, 8))):
+        model = nn.Sequential(nn.Conv2d(4, 6, 1), pool, nn.Flatten(), nn.Linear(6, 3))
+        _check(model, (torch.randn(batch, 4, 9, 11),), TOSAPartitioner(accelerator=accelerator))
 
 
 def test_a_stride_without_a_second_window_is_none() -> None:

@@ -44,6 +44,7 @@ class Lowering {
   PayloadWriter writer;
 
   const ir::Program& program() const { return program_; }
+  const std::vector<ir::Delegate::CompileSpec>& compile_specs() const { return part_.compile_specs; }
   Error refuse(const ir::Node& node, std::string why);
 
   /// A value in a form; made by a transpose or a reshape when it is there in the other form only.

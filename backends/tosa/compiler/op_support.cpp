@@ -21,11 +21,12 @@ constexpr size_t kMaxRank = 6;        // TOSA's level 8K
 constexpr int64_t kMaxKernel = 8192;  // the same, of kernels, strides and paddings
 constexpr int64_t kMaxExtent = 1 << 30;
 
-/// What `vela --supported-ops-report` (5.2) says of TOSA operators.
+/// What `vela --supported-ops-report` (5.2) says of TOSA operators: U85 has level 8K whole, but no more channels.
 constexpr Accelerator kAccelerators[] = {
-    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536},
-    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536},
-    {"ethos-u85", 3, 64, 4096, 256, 65536, 65536},
+    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, true},
+    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, true},
+    {"ethos-u85", kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, 65536,
+     kMaxKernel, false},
 };
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -65,6 +66,16 @@ std::string factor_refusal(double factor) {
   return nearest_rescale(factor) ? kTaken : "scales whose ratio RESCALE cannot say";
 }
 
+/// Channels that products add up.
+std::string depth_refusal(const Question& q, int64_t depth) {
+  const Accelerator* device = q.target.accelerator;
+  if (device == nullptr || depth <= device->max_depth) {
+    return kTaken;
+  }
+  return "products over " + number(depth) + " channels, " + std::string(device->prefix) + " has " +
+         number(device->max_depth);
+}
+
 std::string constants_refusal(const Question& q, size_t weight, size_t scales, size_t bias) {
   for (const size_t i : {weight, scales, bias}) {
     if (!q.arg(i).is_none() && passes::constant_of(q.program, q.arg(i)) == nullptr) {
@@ -94,6 +105,9 @@ std::string convolution(const Question& q) {
   if (!why.empty()) {
     return why;
   }
+  if (why = depth_refusal(q, q.type(kWeight).dims[1].max); !why.empty()) {
+    return why;
+  }
   const auto stride = spatial(q.arg(kStride), dims, {1}), padding = spatial(q.arg(kPadding), dims, {0}),
              dilation = spatial(q.arg(kDilation), dims, {1});
   if (!stride || !padding || !dilation) {
@@ -110,9 +124,10 @@ std::string convolution(const Question& q) {
       if ((*padding)[d] >= weight.dims[2 + d].max) {
         return "a transposed convolution whose padding is not smaller than its kernel";
       }
-      if (q.target.accelerator != nullptr && (*stride)[d] > 2) {
-        return "a transposed convolution with a stride above 2, which " + std::string(q.target.accelerator->prefix) +
-               " has not";
+      const Accelerator* device = q.target.accelerator;
+      if (device != nullptr && (*stride)[d] > device->max_transposed_stride) {
+        return "a transposed convolution with a stride of " + number((*stride)[d]) + ", " +
+               std::string(device->prefix) + " has " + number(device->max_transposed_stride);
       }
     }
   } else {
@@ -132,7 +147,8 @@ std::string linear(const Question& q) {
   if (q.type(kInput).rank() == 0) {
     return "a scalar";
   }
-  const std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
+  std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
+  why = why.empty() ? depth_refusal(q, q.type(kInput).dims.back().max) : why;
   return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
                                                *number_of(q.arg(kOutputScale)))
                      : why;

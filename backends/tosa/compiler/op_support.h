@@ -22,7 +22,9 @@ struct Accelerator {
   int64_t max_kernel_area;  ///< of convolutions
   int64_t max_pool_height;
   int64_t max_pool_area;
-  int64_t max_extent;  ///< of a row, a column, the channels
+  int64_t max_depth;  ///< channels that a product adds up
+  int64_t max_transposed_stride;
+  bool sums_by_reduction;  ///< REDUCE_SUM takes fewer cycles than a convolution with ones
 };
 
 /// What compile specs ask for.

@@ -332,6 +332,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> convolution_operators() { return kRows; }
+Span<const OperatorRow> convolution_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

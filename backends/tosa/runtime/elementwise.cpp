@@ -313,6 +313,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> elementwise_operators() { return kRows; }
+Span<const OperatorRow> elementwise_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

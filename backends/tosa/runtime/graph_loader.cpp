@@ -61,7 +61,7 @@ const OperatorRow* find_operator(payload::Op op) {
                                               unary_operators()};
   for (const Span<const OperatorRow>& family : families) {
     for (const OperatorRow& row : family) {
-      if (row.op == op) {
+      if (row.op == op && row.run != nullptr) {
         return &row;
       }
     }

@@ -327,6 +327,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> movement_operators() { return kRows; }
+Span<const OperatorRow> movement_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

@@ -7,6 +7,9 @@
 /// not do. Its `run` computes, and checks only what depends on elements: indices of GATHER.
 #pragma once
 
+#include <array>
+#include <iterator>
+
 #include "backends/tosa/schema/tosa_generated.h"
 #include "base/error.h"
 #include "base/span.h"
@@ -82,13 +85,40 @@ struct Operation {
 
 /// What the interpreter knows of an operator.
 struct OperatorRow {
-  payload::Op op;
-  uint8_t min_inputs;
-  bool more_inputs;  ///< as many as the graph gives (CONCAT)
-  bool has_attribute;
-  Error (*check)(const Operation& operation);
-  Error (*run)(const Operation& operation, const Memory& memory);
+  payload::Op op = payload::Op_UNKNOWN;
+  uint8_t min_inputs = 0;
+  bool more_inputs = false;  ///< as many as the graph gives (CONCAT)
+  bool has_attribute = false;
+  Error (*check)(const Operation& operation) = nullptr;
+  Error (*run)(const Operation& operation, const Memory& memory) = nullptr;
 };
+
+/// Whether this build has an operator. Firmware has those of its model: ET_TOSA_OPERATORS lists their numbers
+/// (backends/tosa/firmware.py).
+constexpr bool is_kept([[maybe_unused]] payload::Op op) {
+#ifdef ET_TOSA_OPERATORS
+  for (const int kept : {ET_TOSA_OPERATORS}) {
+    if (kept == static_cast<int>(op)) {
+      return true;
+    }
+  }
+  return false;
+#else
+  return true;
+#endif
+}
+
+/// The rows of a family; those that are not kept have no functions, so that nothing of them is linked.
+template <const auto& kAll>
+inline constexpr auto kKept = [] {
+  std::array<OperatorRow, std::size(kAll)> rows{};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (is_kept(kAll[i].op)) {
+      rows[i] = kAll[i];
+    }
+  }
+  return rows;
+}();
 
 /// The row of `op`; nullptr for what the interpreter does not have.
 const OperatorRow* find_operator(payload::Op op);

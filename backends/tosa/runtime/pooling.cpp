@@ -156,6 +156,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> pooling_operators() { return kRows; }
+Span<const OperatorRow> pooling_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

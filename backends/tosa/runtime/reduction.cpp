@@ -160,6 +160,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> reduction_operators() { return kRows; }
+Span<const OperatorRow> reduction_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

@@ -33,8 +33,10 @@ class TosaBackend final : public runtime::BackendInterface {
 }  // namespace
 
 Error register_runtime(runtime::BackendRegistry& registry) {
-  static const TosaBackend backend;
-  return registry.add("TOSABackend", &backend);
+  // Never destroyed: firmware has no end at which static objects could be.
+  alignas(TosaBackend) static unsigned char place[sizeof(TosaBackend)];
+  static const auto* const backend = new (place) TosaBackend;
+  return registry.add("TOSABackend", backend);
 }
 
 }  // namespace et::backends::tosa

@@ -132,6 +132,6 @@ constexpr OperatorRow kRows[] = {{payload::Op_RESCALE, 5, false, true, check_res
 
 }  // namespace
 
-Span<const OperatorRow> rescale_operators() { return kRows; }
+Span<const OperatorRow> rescale_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

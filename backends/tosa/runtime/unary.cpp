@@ -240,6 +240,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-Span<const OperatorRow> unary_operators() { return kRows; }
+Span<const OperatorRow> unary_operators() { return kKept<kRows>; }
 
 }  // namespace et::backends::tosa

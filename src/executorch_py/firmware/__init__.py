@@ -25,6 +25,7 @@ from executorch_py.errors import InternalError, InvalidArgumentError, NotSupport
 from executorch_py.method_metadata import TensorInfo
 from executorch_py.runtime import Runtime
 
+from .backends import backends_of
 from .build import Image, Run, build, image_of, missing_tools, run
 from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
@@ -126,13 +127,9 @@ def _raw(value: Any, dim_order: Sequence[int]) -> bytes:
 
 def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model, tuple[int, ...]]:
     """The model with example inputs and what this machine computes from them; and the sizes of its planned buffers."""
+    backends_of(data)  # refuses delegates that firmware has not
     method = Runtime.get().load_program(data).load_method(name)
     meta = method.metadata
-    if meta.backends():
-        raise InvalidArgumentError(
-            f"method {name!r} calls delegates ({', '.join(meta.backends())}), which firmware has not: "
-            "lower the model without a partitioner"
-        )
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(meta.num_inputs())]
     if inputs is None:
         inputs = [_example(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]

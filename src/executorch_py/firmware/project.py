@@ -12,6 +12,7 @@ from pathlib import Path
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.errors import InvalidStateError
 
+from .backends import Backend, backend_sources, backends_of
 from .features import features_of
 from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, selection_of
 from .sources import SourceTree
@@ -163,13 +164,15 @@ class Project:
                 as it is not known yet.
 
         Raises:
-            InvalidArgumentError: The model calls kernels that no library for microcontrollers has; they are named.
+            InvalidArgumentError: The model calls kernels or delegates that firmware has not; they are named.
         """
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
-        self._write_library(kernels, int(features_of(model.data)))
+        backends = backends_of(model.data)
+        self._write_library(kernels, backends, int(features_of(model.data)))
         files = {
             **model_sources(model),
             **kernel_sources(kernels),
+            **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
             **{name: _template(name) for name in ("main.cpp", "report.h", "report.cpp")},
             "CMakeLists.txt": self._cmake(),
@@ -221,18 +224,25 @@ class Project:
         ]
         return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
 
-    def _write_library(self, kernels: Kernels, features: int) -> None:
+    def _write_library(self, kernels: Kernels, backends: Sequence[Backend], features: int) -> None:
         """executorch/: sources and their CMakeLists.txt."""
         generated = self.folder / "executorch" / "src"
         for name, text in kernels.tables.items():
             self._write(f"executorch/src/{name}", text)
         runtime = sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))
         first = [*kernels.sources, *(f"runtime/{path.name}" for path in runtime), "threads/single_thread.cpp"]
+        first += [source for backend in backends for source in backend.sources]
         found = source_tree(generated).closure(first, without=_HOSTED)
         for name, path in found.items():
             self._copy(path, generated.parent / ("third_party" if name.startswith("flatbuffers/") else "src") / name)
         _drop_others(generated, found)
         places = tuple(f"kernels/{name}/" for name in kernels.libraries if name != "portable") or ("kernels/",)
+        macros = [
+            f"set_source_files_properties({' '.join(f'src/{source}' for source in backend.sources)} PROPERTIES "
+            f'COMPILE_DEFINITIONS "{";".join(backend.definitions)}")'
+            for backend in backends
+            if backend.definitions
+        ]
         compiled = sorted(name for name in found if name.endswith(".cpp"))
         self._write(
             "executorch/CMakeLists.txt",
@@ -245,7 +255,7 @@ class Project:
                 hot_sources="\n".join(
                     f"  src/{name}" for name in compiled if name.startswith(places) and name not in _SMALL
                 ),
-                definitions="\n".join(kernels.definitions),
+                definitions="\n".join([*kernels.definitions, *macros]),
             ),
         )
 

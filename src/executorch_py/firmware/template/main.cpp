@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "backends.h"
 #include "board/board.h"
 #include "kernels.h"
 #include "memory.h"
@@ -70,6 +71,7 @@ Error run() {
   const MemoryManager memory{&method_pool, {planned, firmware::kNumArenas}, &temp_pool, nullptr};
   MethodOptions options;
   options.kernels = &kernels;
+  ET_TRY(options.backends, firmware::backends());
   Result<Method> loaded = firmware::load_method(program, firmware::kMethod, memory, options);
   if (!loaded.ok()) {
     method_pool.write_lack();
