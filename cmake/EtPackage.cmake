@@ -8,17 +8,25 @@
 #   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
 #   share/source/                       what firmware projects are made of: sources and generated schema headers
-# The target et_sdk does the same into <build>/python, so that a build tree is a package, too.
+# The target et_sdk does the same into <build>/python, so that a build tree is a package, too. A build for a microcontroller
+# (CMAKE_SYSTEM_NAME Generic) has the libraries for those alone:
+#   cmake --build build/mcu --target et_sdk && cmake --install build/mcu --component sdk --prefix folder
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/package/executorch_py_add_kernel_library.cmake)
 set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
 set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host et_threads
-    et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_optimized et_builtin et_extension et_c_api et_training)
+    et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_cortex_m et_kernels_optimized et_builtin et_extension et_c_api et_training)
+set(ET_HOST_LIBRARIES et_runtime_host et_devtools_host et_kernels_optimized et_builtin et_extension et_c_api et_training)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
 function(et_install_package)
   set(targets ${ET_PACKAGE_LIBRARIES} ${ET_PACKAGE_INTERFACES})
+  set(ET_IS_HOSTED ON)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
+    set(ET_IS_HOSTED OFF)
+    list(REMOVE_ITEM targets ${ET_HOST_LIBRARIES})
+  endif()
   get_property(families GLOBAL PROPERTY ET_KERNEL_FAMILIES)
   list(TRANSFORM families REPLACE "/" "_")
   list(TRANSFORM families PREPEND et_)
@@ -31,11 +39,18 @@ function(et_install_package)
   endforeach()
   get_property(schemas GLOBAL PROPERTY ET_BACKEND_SCHEMAS)
   list(APPEND targets ${schemas})
+  set(ET_COMPONENTS "")
   foreach(target IN LISTS targets)
     string(REGEX REPLACE "^et_" "" name ${target})
+    list(APPEND ET_COMPONENTS ${name})
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
     add_library(executorch_py::${name} ALIAS ${target})  # the same name in this build, for tests
   endforeach()
+
+  # What a user's code must be compiled with, because headers read it.
+  get_directory_property(definitions COMPILE_DEFINITIONS)
+  list(FILTER definitions INCLUDE REGEX "^ET_")
+  target_compile_definitions(et_base INTERFACE $<INSTALL_INTERFACE:${definitions}>)
 
   set(package executorch_py/share/cmake/executorch_py)
   install(TARGETS ${targets} EXPORT executorch_pyTargets COMPONENT sdk
@@ -52,6 +67,7 @@ function(et_install_package)
 
   _et_install_sources()
   _et_install_third_party()
+  list(JOIN ET_COMPONENTS " " ET_COMPONENTS)
   set(ET_CODEGEN_DIR "\${executorch_py_FOLDER}/codegen")
   if(SKBUILD_STATE STREQUAL "editable")  # Python sources are read where they lie
     set(ET_CODEGEN_DIR ${CMAKE_SOURCE_DIR}/src/executorch_py/codegen)
@@ -65,18 +81,27 @@ function(et_install_package)
                 ${CMAKE_BINARY_DIR}/package/executorch_pyConfigVersion.cmake
                 ${CMAKE_BINARY_DIR}/package/executorch_pyThirdParty.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/package/executorch_py_add_kernel_library.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/package/executorch_py_select.cmake
     DESTINATION ${package} COMPONENT sdk)
 
-  # Modules with published paths are made when they are imported (compat/finder.py); type checkers get stubs of them.
+  if(ET_BUILD_PYTHON)
+    _et_install_stubs()
+    set(into COMMAND ${CMAKE_COMMAND} -DCMAKE_INSTALL_COMPONENT=sdk
+             -DCMAKE_INSTALL_PREFIX=${CMAKE_BINARY_DIR}/python -P ${CMAKE_BINARY_DIR}/cmake_install.cmake)
+  endif()
+  set(all "")
+  if(ET_BUILD_PYTHON)
+    set(all ALL)
+  endif()
+  add_custom_target(et_sdk ${all} ${into} COMMENT "The CMake package" VERBATIM)
+  add_dependencies(et_sdk et_package_headers ${targets})
+endfunction()
+
+# Modules with published paths are made when they are imported (compat/finder.py); type checkers get stubs of them.
+function(_et_install_stubs)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${CMAKE_SOURCE_DIR}/src ${Python_EXECUTABLE}
     -m executorch_py.compat.stubs ${CMAKE_BINARY_DIR}/stubs COMMAND_ERROR_IS_FATAL ANY)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/stubs/executorch_py-stubs DESTINATION . COMPONENT python)
-
-  add_custom_target(et_sdk ALL
-    COMMAND ${CMAKE_COMMAND} -DCMAKE_INSTALL_COMPONENT=sdk
-            -DCMAKE_INSTALL_PREFIX=${CMAKE_BINARY_DIR}/python -P ${CMAKE_BINARY_DIR}/cmake_install.cmake
-    COMMENT "Installing the CMake package into the build's Python tree" VERBATIM)
-  add_dependencies(et_sdk et_package_headers ${targets})
 endfunction()
 
 # Installs programs beside the libraries.

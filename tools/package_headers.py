@@ -17,7 +17,7 @@ from pathlib import Path
 PREFIX = "executorch_py"
 FOLDERS = ("base", "numerics", "runtime", "devtools", "threads", "builtin", "extension", "c_api", "kernels/portable")
 #: Of these libraries, the function that registers them.
-REGISTERED = ("prim", "optimized", "quantized")
+REGISTERED = ("prim", "optimized", "quantized", "cortex_m")
 #: Headers that are nobody else's; so are those that include what the build generates from schemas.
 INTERNAL = {"flatbuffer_views.h", "method_loader.h", "open_file.h", "native_pool.h", "tracing.h", "kernel_costs.h"}
 INCLUDE = re.compile(r'^(\s*#\s*include\s*)"([^"]+)"', re.MULTILINE)

@@ -55,7 +55,7 @@ Error check_tensor(const fb::Tensor& tensor) {
   bool is_right = true;
   for (size_t d = 0; d < sizes.size(); ++d) {
     is_right = is_right && sizes[d] >= 0 && order[d] < sizes.size() &&
-               !mul_overflow(nbytes, static_cast<size_t>(std::max(sizes[d], 0)), &nbytes);
+               !mul_overflow(nbytes, static_cast<size_t>(std::max<int32_t>(sizes[d], 0)), &nbytes);
     seen |= is_right ? 1u << order[d] : 0;
   }
   ET_CHECK_OR_RETURN(is_right && seen == (1u << sizes.size()) - 1 && nbytes == count(tensor.data()), InvalidProgram,

@@ -25,6 +25,12 @@ def add(commands: Any) -> None:
     select.add_argument(
         "--other", nargs="+", default=[], metavar="NAME", help="kernels that another library has: my_ops::*"
     )
+    select.add_argument(
+        "--require", nargs="+", default=[], metavar="MODEL", help=".pte files that must find all they call"
+    )
+    select.add_argument("--sources", metavar="FOLDER", help="write a library for CMake: runtime and selected kernels")
+    select.add_argument("--name", default="selected", help="of --sources: NAME::register_kernels of NAME/register.h")
+    select.add_argument("--kernels-only", action="store_true", help="of --sources: on the package's runtime")
     add_json(select)
     select.set_defaults(run=_select)
 
@@ -32,7 +38,7 @@ def add(commands: Any) -> None:
 def _select(arguments: argparse.Namespace) -> int:
     from executorch_py.codegen.ops_yaml import TableError
     from executorch_py.codegen.published_yaml import operator_table
-    from executorch_py.codegen.select_ops import read_selections
+    from executorch_py.codegen.select_ops import read_selections, require_selected
 
     backends: set[str] = set()
     paths = [Path(name) for name in arguments.programs]
@@ -42,9 +48,13 @@ def _select(arguments: argparse.Namespace) -> int:
             program = Runtime.get().load_program(data)
             backends.update(*(program.metadata(method).backends() for method in program.method_names))
     try:
-        kernels = read_selections(paths, operator_table(), arguments.other).entries
+        selection = read_selections(paths, operator_table(), arguments.other)
+        require_selected(selection, [Path(name) for name in arguments.require], operator_table(), arguments.other)
     except TableError as error:
         raise InvalidProgramError(f"{error}\n(--other names kernels that another library has)") from None
+    if arguments.sources:
+        return _write_sources(arguments, paths)
+    kernels = selection.entries
     found = {kernel: sorted(kernels[kernel] or ()) for kernel in sorted(kernels)}
     if arguments.json:
         text = json.dumps({"kernels": found, "backends": sorted(backends)}, indent=2)
@@ -56,6 +66,16 @@ def _select(arguments: argparse.Namespace) -> int:
         print(f"{arguments.output}: {len(found)} kernels; build with -DET_SELECT_OPS={arguments.output}")
     else:
         print(text)
+    return 0
+
+
+def _write_sources(arguments: argparse.Namespace, paths: list[Path]) -> int:
+    from executorch_py.firmware.library import write_selected
+
+    count = write_selected(
+        Path(arguments.sources), paths, arguments.name, others=arguments.other, has_runtime=not arguments.kernels_only
+    )
+    print(f"{arguments.sources}: {count} kernels; add_subdirectory({arguments.sources})")
     return 0
 
 

@@ -68,7 +68,7 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
         raise NotFoundError(f"{PACKAGED} has no sources; install executorch_py with them, or run `make build`")
     ops = read_table(_OPERATORS)
     kernels = {op.kernel_schema.name: op for op in ops if op.kernel}
-    prims = _prims()
+    prims = primitives()
     if missing := sorted(set(selected) - set(kernels) - set(prims)):
         raise InvalidArgumentError(
             f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
@@ -102,8 +102,8 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
     return Kernels(selected, libraries, wanted, sources, tables, definitions)
 
 
-def _prims() -> dict[str, str]:
-    """Primitive operator -> its row."""
+def primitives() -> dict[str, str]:
+    """Primitive operator -> its row in the table of kernels/prim."""
     text = (PACKAGED / "cpp" / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
     return {row.split('"')[1]: row for row in text.splitlines() if row.startswith("{")}
 
@@ -126,9 +126,9 @@ def _tables(ops: list[Op], selection: Selection) -> dict[str, str]:
         return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def kernel_sources(kernels: Kernels) -> dict[str, str]:
-    """kernels.h and kernels.cpp: registers the model's kernels."""
-    includes = [f"kernels/{name}/register.h" for name in kernels.libraries]
+def kernel_sources(kernels: Kernels, namespace: str = "firmware", header_path: str = "kernels.h") -> dict[str, str]:
+    """The header and the source of a function that registers the kernels, by their names."""
+    includes = ["runtime/kernel.h", *(f"kernels/{name}/register.h" for name in kernels.libraries)]
     calls = [f"et::kernels::{n}::register_{n}_kernels(registry)" for n in kernels.libraries]
     table = ""
     if kernels.prims:
@@ -140,30 +140,38 @@ def kernel_sources(kernels: Kernels) -> dict[str, str]:
             "using namespace et::kernels::prim;  // NOLINT(google-build-using-namespace): rows of its table\n"
             f"constexpr et::runtime::Kernel kPrims[] = {{\n    {rows}\n}};\n\n}}  // namespace\n\n"
         )
-    header = """// Written by `etpy firmware`: the kernels that the model calls.
+    # Declared, not included: a project may have the headers under another path.
+    header = f"""// Written by executorch_py: the kernels that were selected.
 #pragma once
 
-#include "runtime/kernel.h"
+#include <cstdint>
 
-namespace firmware {
+namespace et {{
+enum class Error : uint8_t;
+namespace runtime {{
+class KernelRegistry;
+}}
+}}  // namespace et
+
+namespace {namespace} {{
 
 /// Adds them all. Errors: RegistrationExceedingMaxKernels, which cannot happen with an empty registry.
 et::Error register_kernels(et::runtime::KernelRegistry& registry);
 
-}  // namespace firmware
+}}  // namespace {namespace}
 """
     included = "".join(f'#include "{name}"\n' for name in includes)
     body = "".join(f"  ET_RETURN_IF_ERROR({call});\n" for call in calls)
-    source = f"""#include "kernels.h"
+    source = f"""#include "{header_path}"
 
 {included}
-{table}namespace firmware {{
+{table}namespace {namespace} {{
 
 et::Error register_kernels([[maybe_unused]] et::runtime::KernelRegistry& registry) {{
 {body}  return et::Error::Ok;
 }}
 
-}}  // namespace firmware
+}}  // namespace {namespace}
 """
     return {"kernels.h": header, "kernels.cpp": source}
 

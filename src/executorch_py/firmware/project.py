@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,23 +12,11 @@ from pathlib import Path
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.errors import InvalidStateError
 
-from .backends import Backend, backend_sources, backends_of
+from .backends import backend_sources, backends_of
 from .features import features_of
-from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, selection_of
-from .sources import SourceTree
+from .kernels import choose_kernels, kernel_sources, selection_of
+from .library import template, write_library
 from .targets import Target
-
-_TEMPLATES = Path(__file__).resolve().parent / "template"
-#: Of the runtime, what only hosts have.
-_HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
-#: Kernels whose loops stand in files beside them, or that a model calls at its ends: compiled for size.
-_SMALL = frozenset(
-    f"kernels/cortex_m/{name}.cpp"
-    for name in (
-        "dequantize_per_tensor", "kernels", "quantize_per_tensor", "quantized_adaptive_avg_pool2d", "quantized_add",
-        "quantized_avg_pool2d", "quantized_linear", "quantized_mean", "quantized_sub", "register",
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,11 +36,6 @@ class Model:
     method: str
     inputs: Sequence[bytes]  # of each tensor input; nothing for one that is no tensor
     outputs: Sequence[bytes]  # what the host computed
-
-
-def source_tree(generated: Path) -> SourceTree:
-    """The sources that the package carries, and `generated`, which holds copies of them from the last time."""
-    return SourceTree((PACKAGED / "generated", PACKAGED / "cpp", PACKAGED / "third_party", generated))
 
 
 def _array(name: str, data: bytes, section: str = "") -> str:
@@ -117,13 +100,6 @@ inline constexpr size_t kArenaBytes = {max(sum(arenas), 16)};
 """
 
 
-def _template(name: str, **values: str) -> str:
-    text = (_TEMPLATES / name).read_text(encoding="utf-8")
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", value)
-    return text
-
-
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Makes the folder, and keeps others out: two that write and compile there make an image of both's files.
@@ -168,28 +144,28 @@ class Project:
         """
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
         backends = backends_of(model.data)
-        self._write_library(kernels, backends, int(features_of(model.data)))
+        write_library(self.folder / "executorch", kernels, int(features_of(model.data)), backends=backends)
         files = {
             **model_sources(model),
             **kernel_sources(kernels),
             **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
-            **{name: _template(name) for name in ("main.cpp", "report.h", "report.cpp")},
+            **{name: template(name) for name in ("main.cpp", "report.h", "report.cpp")},
             "CMakeLists.txt": self._cmake(),
-            "board/board.h": _template("board/board.h"),
+            "board/board.h": template("board/board.h"),
         }
         if self.target.is_host:
-            files["board/host.cpp"] = _template("board/host.cpp")
+            files["board/host.cpp"] = template("board/host.cpp")
         else:
-            files["board/cortex_m.cpp"] = _template("board/cortex_m.cpp")
+            files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
             files["board/cortex_m.ld"] = self._linker_script(len(model.data))
-            files["toolchain.cmake"] = _template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
+            files["toolchain.cmake"] = template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
         for name, text in files.items():
             self._write(name, text)
 
     def write_readme(self, report: str) -> None:
         """README.md: how to build and run it, and its figures."""
-        self._write("README.md", _template("README.md.in", target=self.target.name, report=report))
+        self._write("README.md", template("README.md.in", target=self.target.name, report=report))
 
     def _write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -205,7 +181,7 @@ class Project:
             )
         emulator = " ".join(self.target.emulator())
         run = f"\nadd_custom_target(run COMMAND {emulator} $<TARGET_FILE:firmware> USES_TERMINAL VERBATIM)\n"
-        return _template(
+        return template(
             "CMakeLists.txt.in",
             target=self.target.name,
             board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
@@ -222,52 +198,4 @@ class Project:
             for r in self.target.regions
             if r.name in ("FLASH", "RAM", place)
         ]
-        return _template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
-
-    def _write_library(self, kernels: Kernels, backends: Sequence[Backend], features: int) -> None:
-        """executorch/: sources and their CMakeLists.txt."""
-        generated = self.folder / "executorch" / "src"
-        for name, text in kernels.tables.items():
-            self._write(f"executorch/src/{name}", text)
-        runtime = sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))
-        first = [*kernels.sources, *(f"runtime/{path.name}" for path in runtime), "threads/single_thread.cpp"]
-        first += [source for backend in backends for source in backend.sources]
-        found = source_tree(generated).closure(first, without=_HOSTED)
-        for name, path in found.items():
-            self._copy(path, generated.parent / ("third_party" if name.startswith("flatbuffers/") else "src") / name)
-        _drop_others(generated, found)
-        places = tuple(f"kernels/{name}/" for name in kernels.libraries if name != "portable") or ("kernels/",)
-        macros = [
-            f"set_source_files_properties({' '.join(f'src/{source}' for source in backend.sources)} PROPERTIES "
-            f'COMPILE_DEFINITIONS "{";".join(backend.definitions)}")'
-            for backend in backends
-            if backend.definitions
-        ]
-        compiled = sorted(name for name in found if name.endswith(".cpp"))
-        self._write(
-            "executorch/CMakeLists.txt",
-            _template(
-                "executorch.cmake.in",
-                kernel_count=str(len(kernels.selected)),
-                features=str(features),
-                dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
-                sources="\n".join(f"  src/{name}" for name in compiled),
-                hot_sources="\n".join(
-                    f"  src/{name}" for name in compiled if name.startswith(places) and name not in _SMALL
-                ),
-                definitions="\n".join([*kernels.definitions, *macros]),
-            ),
-        )
-
-    def _copy(self, path: Path, to: Path) -> None:
-        if path != to:
-            write_if_changed(to, path.read_text(encoding="utf-8"))
-
-
-def _drop_others(generated: Path, kept: Mapping[str, Path]) -> None:
-    """Removes generated files that nothing includes."""
-    for path in sorted(generated.rglob("*"), reverse=True):
-        if path.is_file() and path.relative_to(generated).as_posix() not in kept:
-            path.unlink()
-        elif path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
+        return template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)

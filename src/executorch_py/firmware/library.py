@@ -1,0 +1,156 @@
+"""Libraries of sources: the kernels that a selection needs, with the runtime, in a folder with one CMakeLists.txt.
+
+    etpy select model.pte more.txt --sources folder --name my_kernels
+
+writes a folder that another project adds (``add_subdirectory``) and that needs no Python from then on. ``etpy firmware``
+puts one into its projects; executorch_py_select of the CMake package has the kernels alone, on the package's runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from executorch_py.codegen.kernel_library import write_if_changed
+from executorch_py.codegen.ops_yaml import TableError
+from executorch_py.codegen.published_yaml import operator_table
+from executorch_py.codegen.select_ops import read_selections
+from executorch_py.errors import InvalidArgumentError
+
+from .backends import Backend
+from .features import features_of
+from .kernels import PACKAGED, Kernels, choose_kernels, kernel_sources, primitives
+from .sources import SourceTree
+
+_TEMPLATES = Path(__file__).resolve().parent / "template"
+#: Of the runtime, what only hosts have.
+_HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
+#: Kernels whose loops stand in files beside them, or that a model calls at its ends: compiled for size.
+_SMALL = frozenset(
+    f"kernels/cortex_m/{name}.cpp"
+    for name in (
+        "dequantize_per_tensor", "kernels", "quantize_per_tensor", "quantized_adaptive_avg_pool2d", "quantized_add",
+        "quantized_avg_pool2d", "quantized_linear", "quantized_mean", "quantized_sub", "register",
+    )
+)  # fmt: skip
+
+
+#: Folders whose sources the installed libraries have compiled.
+_RUNTIME = ("base/", "numerics/", "runtime/", "schema/", "threads/")
+
+
+def template(file: str, /, **values: str) -> str:
+    """A file of template/ with its @words@ replaced."""
+    text = (_TEMPLATES / file).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def source_tree(generated: Path) -> SourceTree:
+    """The sources that the package carries, and `generated`, which holds copies of them from the last time."""
+    return SourceTree((PACKAGED / "generated", PACKAGED / "cpp", PACKAGED / "third_party", generated))
+
+
+def write_library(
+    folder: Path,
+    kernels: Kernels,
+    features: int | None,
+    name: str = "",
+    has_runtime: bool = True,
+    backends: Sequence[Backend] = (),
+) -> None:
+    """Writes sources and their CMakeLists.txt; what an earlier call wrote and nothing needs any more goes.
+
+    Args:
+        folder: Where they go.
+        kernels: The kernels.
+        features: What the runtime has of runtime/features.h; None: everything.
+        name: A namespace and header for registering the kernels, ``name/register.h``; "": none.
+        has_runtime: With the runtime, as a library ``executorch``; else a library ``name`` on the package's runtime.
+        backends: What runs delegates.
+    """
+    generated = folder / "src"
+    for path, text in kernels.tables.items():
+        write_if_changed(generated / path, text)
+    first = [*kernels.sources, "threads/single_thread.cpp"]
+    first += [f"runtime/{path.name}" for path in sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))]
+    first += [source for backend in backends for source in backend.sources]
+    found = source_tree(generated).closure(first, without=_HOSTED)
+    for path, source in found.items():
+        copy = folder / ("third_party" if path.startswith("flatbuffers/") else "src") / path
+        if source != copy:
+            write_if_changed(copy, source.read_text(encoding="utf-8"))
+    own = [f"{name}/register.cpp"] if name else []
+    _drop_others(generated, {*found, *own})
+    places = tuple(f"kernels/{library}/" for library in kernels.libraries if library != "portable") or ("kernels/",)
+    compiled = sorted(
+        path for path in found if path.endswith(".cpp") and (has_runtime or not path.startswith(_RUNTIME))
+    )
+    hot = "\n".join(f"  src/{path}" for path in compiled if path.startswith(places) and path not in _SMALL)
+    if name:
+        header, registering = kernel_sources(kernels, name, f"{name}/register.h").values()
+        write_if_changed(folder / "include" / name / "register.h", header)
+        write_if_changed(generated / name / "register.cpp", registering)
+    write_if_changed(
+        folder / "CMakeLists.txt",
+        template(
+            "executorch.cmake.in" if has_runtime else "kernels.cmake.in",
+            name=name,
+            kernel_count=str(len(kernels.selected)),
+            features="" if features is None else f" ET_FEATURES={features}",
+            dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
+            sources="\n".join(f"  src/{path}" for path in [*compiled, *own]),
+            hot_properties=template("hot_sources.cmake.in", sources=hot) if hot else "",
+            definitions="\n".join([*kernels.definitions, *macros]),
+        ),
+    )
+
+
+def _drop_others(generated: Path, kept: set[str]) -> None:
+    """Removes generated files that nothing includes."""
+    for path in sorted(generated.rglob("*"), reverse=True):
+        if path.is_file() and path.relative_to(generated).as_posix() not in kept:
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def write_selected(
+    folder: Path,
+    files: Sequence[Path],
+    name: str,
+    *,
+    others: Sequence[str] = (),
+    has_runtime: bool = True,
+) -> int:
+    """Writes a library with the kernels that files select (codegen/select_ops.py); returns how many there are.
+
+    Args:
+        folder: Where it goes.
+        files: Lists, tables and programs.
+        name: Namespace and header: ``name::register_kernels(registry)`` of ``name/register.h``.
+        others: Kernels that another library has; names may have ``*``.
+        has_runtime: See write_library.
+
+    Raises:
+        InvalidArgumentError: A file is not well formed, or a kernel is missing; each is named with file and dtypes.
+    """
+    if not name.isidentifier():
+        raise InvalidArgumentError(f"{name!r} is no name of a namespace")
+    try:
+        selection = read_selections(files, operator_table(), others)
+    except TableError as error:
+        raise InvalidArgumentError(str(error)) from None
+    entries = {k: v for k, v in selection.entries.items() if not any(fnmatchcase(k, other) for other in others)}
+    programs = [path.read_bytes() for path in files if path.suffix == ".pte"]
+    features = None
+    if len(programs) == len(files):
+        features = 0
+        for data in programs:
+            features |= int(features_of(data))
+    else:  # what a list's models do beside calling kernels is not known
+        entries |= dict.fromkeys(primitives())
+    write_library(folder, choose_kernels(entries, None), features, name, has_runtime)
+    return len(entries)
