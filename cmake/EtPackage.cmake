@@ -16,7 +16,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/package/executorch_py_add_kernel_library.cmake
 set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
-set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host et_threads
+set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host et_threads et_platform
     et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_cortex_m et_kernels_optimized et_builtin et_extension et_c_api et_training)
 set(ET_HOST_LIBRARIES et_runtime_host et_devtools_host et_kernels_optimized et_builtin et_extension et_c_api et_training)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
@@ -26,6 +26,9 @@ function(et_install_package)
   if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
     set(ET_IS_HOSTED OFF)
     list(REMOVE_ITEM targets ${ET_HOST_LIBRARIES})
+    list(APPEND targets et_platform_semihosting et_platform_uart)
+  else()
+    list(APPEND targets et_platform_posix)
   endif()
   get_property(families GLOBAL PROPERTY ET_KERNEL_FAMILIES)
   list(TRANSFORM families REPLACE "/" "_")
@@ -113,7 +116,7 @@ endfunction()
 
 # Installs the sources that firmware projects are made of (src/executorch_py/firmware).
 function(_et_install_sources)
-  foreach(folder base numerics ops runtime schema threads devtools
+  foreach(folder base numerics ops runtime schema threads devtools platform
           kernels/portable kernels/prim kernels/quantized kernels/cortex_m)
     install(DIRECTORY ${ET_CPP_ROOT}/${folder}/ DESTINATION executorch_py/share/source/cpp/${folder} COMPONENT sdk
       FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp" PATTERN "*.def" PATTERN "*.inc" PATTERN "host" EXCLUDE)

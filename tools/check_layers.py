@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP = ROOT / "src" / "cpp"
 
 _RUNTIME_SIDE = ("base", "numerics", "ops", "schema", "runtime", "threads", "kernels")
-_HOST_SIDE = ("devtools", "training", "builtin", "extension", "c_api")
+_HOST_SIDE = ("platform", "devtools", "training", "builtin", "extension", "c_api")
 _ALL = (*_RUNTIME_SIDE, *_HOST_SIDE, "ir", "passes", "delegation", "planning", "emit", "driver", "backends")
 
 # folder of src/cpp -> folders it may include beside itself
@@ -36,6 +36,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "devtools": ("base", "schema", "runtime"),
     "training": ("base", "schema", "runtime"),
     "threads": ("base",),
+    "platform": ("base", "runtime", "threads"),
     "kernels": ("base", "numerics", "ops", "runtime", "threads"),
     "builtin": (*_RUNTIME_SIDE, "backends"),
     "extension": ("base", "runtime", "threads", "builtin"),
@@ -101,7 +102,7 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 }
 
 # What must run on a microcontroller prints nothing and needs no streams, no threads of the standard library, no RTTI.
-FREESTANDING = ("base", "numerics", "schema", "runtime", "devtools", "kernels/portable", "kernels/prim",
+FREESTANDING = ("base", "numerics", "schema", "runtime", "devtools", "platform", "kernels/portable", "kernels/prim",
                 "kernels/cortex_m")  # fmt: skip
 NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
                     "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip

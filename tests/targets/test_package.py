@@ -152,3 +152,42 @@ def test_sources_without_a_model_build_alone(project: Path, model: Path, tmp_pat
     run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
         "-DEXECUTORCH_LTO=OFF")  # fmt: skip
     emulate(folder)
+
+
+MAIN = """#include "base/error.h"
+#include "platform/platform.h"
+
+int main() {
+  if (et::platform::start() != et::Error::Ok) {
+    return 2;
+  }
+  const uintptr_t outer = et::platform::current().enter_critical();
+  et::platform::current().leave_critical(et::platform::current().enter_critical());
+  uint32_t mask;
+  __asm volatile("mrs %0, primask" : "=r"(mask));
+  if (mask != 1) {
+    return 3;  // the inner section must not end the outer one
+  }
+  et::platform::current().leave_critical(outer);
+  __asm volatile("mrs %0, primask" : "=r"(mask));
+  const char text[] = "a message that is longer than the port's buffer of sixty-four bytes, so it goes in two parts";
+  et::platform::current().write(et::LogLevel::kError, text, sizeof(text) - 1);
+  et::log_message(et::LogLevel::kError, "", 0, "through the hook: %d", 7);
+  return mask == 0 && et::platform::current().allocate == nullptr ? 0 : 4;
+}
+"""
+
+
+def test_the_port_for_bare_metal_keeps_its_contract(project: Path, prefix: Path, tmp_path: Path) -> None:
+    lines = "find_package(executorch_py CONFIG REQUIRED COMPONENTS platform platform_semihosting platform_uart)"
+    folder = with_libraries(project, tmp_path / "firmware", lines, "executorch_py::platform_semihosting")
+    (folder / "main.cpp").write_text(MAIN)
+    lists = (folder / "CMakeLists.txt").read_text()
+    for name in ("report.cpp", "model.cpp"):
+        lists = lists.replace(f" {project / name}", "")
+    lists = lists.replace(f" {project / 'main.cpp'}", f" {folder / 'main.cpp'}").replace(" kernels.cpp", "")
+    (folder / "CMakeLists.txt").write_text(lists)
+    configure(folder, prefix)
+    run("cmake", "--build", folder / "build")
+    said = run(*TARGET.emulator(), folder / "build" / "firmware.elf")
+    assert "of sixty-four bytes, so it goes in two parts through the hook: 7" in said

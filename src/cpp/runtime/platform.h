@@ -12,7 +12,7 @@ namespace et::runtime {
 /// Nanoseconds of a clock that never goes back; its zero has no meaning. 0 always when the platform has no clock.
 uint64_t platform_now_ns();
 
-/// Another clock for the process; nullptr: the system's again. Hosts only; without effect where the build records no
+/// Another clock for the process; nullptr: the system's again. Without effect where the build records no
 /// events, as nothing asks for the time there. Threads: safe.
 void platform_set_clock(uint64_t (*now_ns)());
 

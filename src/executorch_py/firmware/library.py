@@ -36,6 +36,12 @@ _SMALL = frozenset(
 )  # fmt: skip
 
 
+#: The platform layer, of which a project may have a port.
+_PLATFORM = (
+    "platform",
+    "task_pool",
+    *(f"ports/{name}" for name in ("freertos", "posix", "semihosting", "uart", "zephyr")),
+)
 #: Folders whose sources the installed libraries have compiled.
 _RUNTIME = ("base/", "numerics/", "runtime/", "schema/", "threads/")
 
@@ -77,6 +83,7 @@ def write_library(
     first = [*kernels.sources, "threads/single_thread.cpp"]
     first += [f"runtime/{path.name}" for path in sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))]
     first += [source for backend in backends for source in backend.sources]
+    first += [f"platform/{name}.cpp" for name in _PLATFORM] if has_runtime else []
     found = source_tree(generated).closure(first, without=_HOSTED)
     for path, source in found.items():
         copy = folder / ("third_party" if path.startswith("flatbuffers/") else "src") / path
@@ -85,6 +92,13 @@ def write_library(
     own = [f"{name}/register.cpp"] if name else []
     _drop_others(generated, {*found, *own})
     places = tuple(f"kernels/{library}/" for library in kernels.libraries if library != "portable") or ("kernels/",)
+    macros = [
+        f"set_source_files_properties({' '.join(f'src/{source}' for source in backend.sources)} PROPERTIES "
+        f'COMPILE_DEFINITIONS "{";".join(backend.definitions)}")'
+        for backend in backends
+        if backend.definitions
+    ]
+    left_out = ("platform/",) if has_runtime else _RUNTIME
     compiled = sorted(
         path for path in found if path.endswith(".cpp") and (has_runtime or not path.startswith(_RUNTIME))
     )
