@@ -2,8 +2,9 @@
 
     etpy select model.pte more.txt --sources folder --name my_kernels
 
-writes a folder that another project adds (``add_subdirectory``) and that needs no Python from then on. ``etpy firmware``
-puts one into its projects; executorch_py_select of the CMake package has the kernels alone, on the package's runtime.
+writes a folder that another project adds (``add_subdirectory``) and that needs no Python from then on.
+``etpy firmware`` puts one into its projects. executorch_py_select of the CMake package has the kernels alone, on the
+package's runtime.
 """
 
 from __future__ import annotations
@@ -99,9 +100,7 @@ def write_library(
         if backend.definitions
     ]
     left_out = ("platform/",) if has_runtime else _RUNTIME
-    compiled = sorted(
-        path for path in found if path.endswith(".cpp") and (has_runtime or not path.startswith(_RUNTIME))
-    )
+    compiled = sorted(path for path in found if path.endswith(".cpp") and not path.startswith(left_out))
     hot = "\n".join(f"  src/{path}" for path in compiled if path.startswith(places) and path not in _SMALL)
     if name:
         header, registering = kernel_sources(kernels, name, f"{name}/register.h").values()
