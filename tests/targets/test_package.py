@@ -70,7 +70,7 @@ def with_libraries(project: Path, folder: Path, lines: str, libraries: str, regi
     lists = (project / "CMakeLists.txt").read_text()
     lists = lists.replace("add_subdirectory(executorch)", lines).replace("PRIVATE executorch)", f"PRIVATE {libraries})")
     lists = lists.replace("${CMAKE_CURRENT_SOURCE_DIR}", str(project)).replace("${EXECUTORCH_LTO}", "OFF")
-    for name in ("main.cpp", "report.cpp", "model.cpp", "board/cortex_m.cpp"):
+    for name in ("main.cpp", "report.cpp", "model.cpp", "backends.cpp", "board/cortex_m.cpp"):
         lists = lists.replace(f" {name}", f" {project / name}")
     (folder / "kernels.cpp").write_text(registering or (project / "kernels.cpp").read_text())
     options = (
@@ -183,7 +183,7 @@ def test_the_port_for_bare_metal_keeps_its_contract(project: Path, prefix: Path,
     folder = with_libraries(project, tmp_path / "firmware", lines, "executorch_py::platform_semihosting")
     (folder / "main.cpp").write_text(MAIN)
     lists = (folder / "CMakeLists.txt").read_text()
-    for name in ("report.cpp", "model.cpp"):
+    for name in ("report.cpp", "model.cpp", "backends.cpp"):
         lists = lists.replace(f" {project / name}", "")
     lists = lists.replace(f" {project / 'main.cpp'}", f" {folder / 'main.cpp'}").replace(" kernels.cpp", "")
     (folder / "CMakeLists.txt").write_text(lists)
