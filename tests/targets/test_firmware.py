@@ -19,6 +19,7 @@ from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import build, missing_tools
 from executorch_py.firmware.features import Feature, features_of
 from executorch_py.firmware.project import Model, Pools, Project, memory_header, only_writer
+from tests.targets.call_graph import Image
 
 pytestmark = pytest.mark.mcu
 
@@ -67,7 +68,9 @@ def built(integers: bytes, tmp_path_factory: pytest.TempPathFactory) -> Firmware
     return write_firmware(integers, tmp_path_factory.mktemp("cortex_m4"), "cortex-m4")
 
 
-@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "host"])
+@pytest.mark.parametrize(
+    "target", ["cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "host"]
+)
 def test_integers_are_those_of_the_host(target: str, integers: bytes, built: FirmwareReport, tmp_path: Path) -> None:
     need(target)
     report = built if target == "cortex-m4" else write_firmware(integers, tmp_path, target)
@@ -79,6 +82,7 @@ def test_integers_are_those_of_the_host(target: str, integers: bytes, built: Fir
     assert 0 <= report.image.data - pools.method - pools.temp - sum(pools.arenas) < 200
     text = (report.folder / "README.md").read_text()
     assert f"{report.run.instructions:,} instructions" in text
+    check_image(report)
 
 
 def test_floats_are_close_to_the_hosts(tmp_path: Path) -> None:
@@ -98,23 +102,50 @@ def test_a_pool_that_is_too_small_is_an_error_and_not_a_fault(built: FirmwareRep
         assert "MemoryAllocationFailed" in done.stdout + done.stderr and done.returncode not in (0, 70)
 
 
-def test_the_image_has_no_heap_exceptions_or_static_constructors(built: FirmwareReport) -> None:
-    elf = built.folder / "build" / "firmware.elf"
+#: Of the heap, exceptions, run-time types, libstdc++, static constructors and their guards.
+FORBIDDEN = (
+    "malloc", "_malloc_r", "_sbrk", "free", "_free_r", "calloc", "__cxa_throw", "__cxa_allocate", "__cxa_atexit",
+    "__cxa_guard", "__aeabi_atexit", "_Unwind", "__gxx_personality", "typeinfo", "vtable for __cxxabiv1",
+    "operator new", "std::__", "std::terminate", "_GLOBAL__sub_I", "__static_initialization", "guard variable",
+)  # fmt: skip
+
+
+def check_image(report: FirmwareReport) -> None:
+    """What is not in the image; no recursion; the stack that it can take at most, beside what it took."""
+    elf = report.folder / "build" / "firmware.elf"
     symbols = subprocess.run(["arm-none-eabi-nm", "-C", elf], capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=2)[-1] for line in symbols.splitlines()]
-    forbidden = (
-        "malloc",
-        "_sbrk",
-        "free",
-        "calloc",
-        "__cxa_throw",
-        "_Unwind",
-        "typeinfo",
-        "operator new",
-        "std::__",
-        "_GLOBAL__sub_I",
+    assert len(names) > 100 and not [name for name in names if name.startswith(FORBIDDEN)]
+    image = Image(elf)
+    assert not [
+        one.name for one in image.functions.values() if one.unbounded
+    ]  # frames of a size known only at run time
+    # A kernel, its loop, and what that asks for memory or says: three calls through pointers stand in each other.
+    most, path = image.deepest("start", nested=3)
+    run = report.run
+    assert run is not None and max(run.load_stack, run.stack) < most <= 12 << 10, (run, most, path)
+
+
+def test_the_reader_of_images_sees_recursion_and_large_frames(tmp_path: Path) -> None:
+    need("cortex-m4")
+    (tmp_path / "a.c").write_text(
+        "int even(int); __attribute__((noinline)) int odd(int n) { return n == 0 ? 0 : 1 + even(n - 1) * 3; }\n"
+        "__attribute__((noinline)) int even(int n) { volatile char a[512]; a[0] = n; return n ? 1 + 3 * odd(n - 1) : a[0]; }\n"
+        "__attribute__((noinline)) int sum(int n) { volatile char a[n]; a[0] = 7; return a[0] + n; }\n"
+        "int (*volatile g)(int) = sum; int flat(int n) { return 1 + 2 * g(n); }\n"
+        "int main() { return odd(3) + sum(2) + flat(3); }\n"
     )
-    assert not [name for name in names if name.startswith(forbidden)]
+    elf = tmp_path / "a.elf"
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-O1", "-nostartfiles", "--specs=nano.specs", "-Wl,-e,main"]
+    subprocess.run(["arm-none-eabi-gcc", *flags, tmp_path / "a.c", "-o", elf], check=True)
+    image = Image(elf)
+    assert [one.name for one in image.functions.values() if one.unbounded] == ["sum"]
+    with pytest.raises(RecursionError, match=r"odd -> even|even -> odd"):
+        image.deepest("main", nested=0)
+    flat, path = image.deepest("flat", nested=1)
+    assert [step.split()[0] for step in path] == ["flat", "sum"] and flat >= 16
+    assert image.deepest("flat", nested=0)[0] < flat
+    assert next(one.frame for one in image.functions.values() if one.name == "even") >= 512
 
 
 def test_a_project_that_is_written_again_has_the_packages_sources(integers: bytes, tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""The call graph of a linked image and the stack that it can take, read from the disassembly of the image itself.
+
+For: tests of firmware. What is read is what runs, the C library's and libgcc's functions included. A frame is what a
+function pushes and subtracts, wherever in it that stands. A call through a pointer may reach any function whose address
+stands in the image, with one exception: kernels are called by the runtime alone, at load and at an instruction.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_FUNCTION = re.compile(r"^([0-9a-f]{8}) <(.+)>:$")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t[0-9a-f ]+\t(\S+)(?:\t(.*))?$")
+_BRANCH = re.compile(r"([0-9a-f]+) <([^>]*)>")
+#: Functions that kernels' tables point at, by their arguments; and who calls those.
+_KERNEL = re.compile(r"Boxed<|\(et::runtime::(Kernel|Prepare)Context&")
+_NEVER_CALLED = ("reset_handler", "kVectors")  # in the vector table for the processor
+_CALLS_KERNELS = ("et::runtime::Method", "(anonymous namespace)::run", "main", "start")
+
+
+@dataclass
+class Function:
+    """One function of the image."""
+
+    name: str
+    address: int
+    end: int = 0
+    frame: int = 0
+    unbounded: bool = False  # the stack pointer moves by what a register holds
+    calls: set[int] = field(default_factory=set)
+    indirect: bool = False
+
+
+def _registers(text: str) -> int:
+    """How many a list such as ``{r4, r5, r8-r11, lr}`` has."""
+    count = 0
+    for item in re.search(r"\{(.*?)\}", text)[1].split(","):  # type: ignore[index]
+        first, _, last = item.strip().partition("-")
+        count += int(last[1:]) - int(first[1:]) + 1 if last else 1
+    return count
+
+
+def _grows(name: str, operands: str) -> int | None:
+    """Bytes by which an instruction moves the stack pointer down; None: by a register."""
+    kind = name.removesuffix(".w")
+    if kind == "push" or (kind == "stmdb" and operands.startswith("sp!")):
+        return 4 * _registers(operands)
+    if kind in ("vpush", "vstmdb") and (kind == "vpush" or operands.startswith("sp!")):
+        return (8 if "{d" in operands else 4) * _registers(operands)
+    if found := re.match(r"(?:\w+, )?\[sp, #-(\d+)\]!|\w+, \w+, \[sp, #-(\d+)\]!", operands):
+        return int(found[1] or found[2])
+    if kind in ("sub", "subs", "subw") and operands.startswith("sp"):
+        last = operands.rsplit(", ", 1)[-1].split("\t")[0].split(" ")[0]
+        return int(last[1:], 0) if last.startswith("#") else None
+    if kind == "addw" or kind == "add":
+        last = operands.rsplit(", ", 1)[-1]
+        return None if operands.startswith("sp,") and not last.startswith("#") else 0
+    if kind == "mov" and operands.startswith("sp,"):
+        return 0  # back from a frame pointer
+    return 0
+
+
+class Image:
+    """A linked program's functions."""
+
+    def __init__(self, elf: Path) -> None:
+        """Reads the image with the target's binutils."""
+        text = subprocess.run(
+            ["arm-none-eabi-objdump", "-d", "-C", elf], capture_output=True, text=True, check=True
+        ).stdout
+        self.functions: dict[int, Function] = {}
+        self._bodies(text)
+        starts = set(self.functions)
+        dump = subprocess.run(["arm-none-eabi-objdump", "-s", elf], capture_output=True, text=True, check=True).stdout
+        self.taken = {
+            address
+            for address in _words(dump)
+            if address in starts and self.functions[address].name not in _NEVER_CALLED
+        }
+
+    def _bodies(self, text: str) -> None:
+        one = None
+        for line in text.splitlines():
+            if found := _FUNCTION.match(line):
+                one = Function(found[2], int(found[1], 16))
+                self.functions[one.address] = one
+            elif one is not None and (found := _INSTRUCTION.match(line)):
+                one.end = int(found[1], 16)
+                self._instruction(one, found[2], found[3] or "")
+
+    def _instruction(self, one: Function, name: str, operands: str) -> None:
+        grown = _grows(name, operands)
+        one.unbounded |= grown is None
+        one.frame += grown or 0
+        if name.startswith("blx") and not _BRANCH.search(operands):
+            one.indirect = True
+        elif name.startswith("bx") and not operands.startswith("lr"):
+            one.indirect = True
+        elif name.startswith("b") and (found := _BRANCH.search(operands)):
+            target, label = int(found[1], 16), found[2]
+            is_call = name.startswith("bl")
+            if (is_call or "+0x" not in label) and (is_call or target != one.address):
+                one.calls.add(target)
+
+    def by_pointer(self, one: Function) -> set[int]:
+        """Addresses of what a function may call through a pointer."""
+        if not one.indirect:
+            return set()
+        is_runtime = one.name.startswith(_CALLS_KERNELS)
+        return {to for to in self.taken if is_runtime or not _KERNEL.search(self.functions[to].name)}
+
+    def deepest(self, root: str, nested: int) -> tuple[int, list[str]]:
+        """The most bytes of stack below a call of `root`, its own frame included, and the path with its frames.
+
+        Args:
+            root: A function of that name.
+            nested: How many calls through pointers stand in each other at most.
+
+        Raises:
+            RecursionError: Functions call each other in a circle without a pointer; it is named.
+        """
+        known: dict[tuple[int, int], tuple[int, list[str]]] = {}
+        path: list[tuple[int, int]] = []
+
+        def visit(address: int, left: int) -> tuple[int, list[str]]:
+            place = (address, left)
+            if place in path:
+                circle = [self.functions[one].name for one, _ in path[path.index(place) :]]
+                raise RecursionError(" -> ".join(circle))
+            if place not in known:
+                path.append(place)
+                one = self.functions[address]
+                below = [visit(to, left) for to in one.calls if to in self.functions]
+                below += [visit(to, left - 1) for to in self.by_pointer(one) if left > 0]
+                deepest = max(below, default=(0, []))
+                known[place] = (one.frame + deepest[0], [f"{one.name} {one.frame}", *deepest[1]])
+                path.pop()
+            return known[place]
+
+        return visit(next(one.address for one in self.functions.values() if one.name == root), nested)
+
+
+def _words(dump: str) -> Iterator[int]:
+    """Words of all sections that may be pointers to Thumb functions, as their addresses."""
+    for line in dump.splitlines():
+        if re.match(r"^ [0-9a-f]+ [0-9a-f]", line):
+            for group in line[:46].split()[1:5]:
+                if re.fullmatch(r"[0-9a-f]{8}", group):
+                    value = int.from_bytes(bytes.fromhex(group), "little")
+                    if value & 1:
+                        yield value & ~1
