@@ -15,6 +15,7 @@ from pathlib import Path
 
 _FUNCTION = re.compile(r"^([0-9a-f]{8}) <(.+)>:$")
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t[0-9a-f ]+\t(\S+)(?:\t(.*))?$")
+_LITERAL = re.compile(r"^\s*([0-9a-f]+):\t[0-9a-f ]+\t\.word\t0x([0-9a-f]+)", re.MULTILINE)
 _BRANCH = re.compile(r"([0-9a-f]+) <([^>]*)>")
 #: Functions that kernels' tables point at, by their arguments; and who calls those.
 _KERNEL = re.compile(r"Boxed<|\(et::runtime::(Kernel|Prepare)Context&")
@@ -56,12 +57,7 @@ def _grows(name: str, operands: str) -> int | None:
     if kind in ("sub", "subs", "subw") and operands.startswith("sp"):
         last = operands.rsplit(", ", 1)[-1].split("\t")[0].split(" ")[0]
         return int(last[1:], 0) if last.startswith("#") else None
-    if kind == "addw" or kind == "add":
-        last = operands.rsplit(", ", 1)[-1]
-        return None if operands.startswith("sp,") and not last.startswith("#") else 0
-    if kind == "mov" and operands.startswith("sp,"):
-        return 0  # back from a frame pointer
-    return 0
+    return 0  # back up, or from a frame pointer
 
 
 class Image:
@@ -83,6 +79,8 @@ class Image:
         }
 
     def _bodies(self, text: str) -> None:
+        self._words = {int(at, 16): int(word, 16) for at, word in _LITERAL.findall(text)}
+        self._held: dict[str, int | None] = {}  # register -> the constant that it was loaded with last
         one = None
         for line in text.splitlines():
             if found := _FUNCTION.match(line):
@@ -94,11 +92,14 @@ class Image:
 
     def _instruction(self, one: Function, name: str, operands: str) -> None:
         grown = _grows(name, operands)
+        if found := re.match(r"(\w+), \[pc, #\d+\].*[;@] \((?:0x)?([0-9a-f]+)", operands):
+            self._held[found[1]] = self._words.get(int(found[2], 16))
+        if name in ("add", "add.w") and (found := re.match(r"sp,(?: sp,)? (\w+)$", operands)):
+            held = self._held.get(found[1])  # small cores take large frames from a constant
+            grown = None if held is None else max(0, (1 << 32) - held if held >> 31 else 0)
         one.unbounded |= grown is None
         one.frame += grown or 0
-        if name.startswith("blx") and not _BRANCH.search(operands):
-            one.indirect = True
-        elif name.startswith("bx") and not operands.startswith("lr"):
+        if re.match(r"blx? ?|bx", name) and re.match(r"(?!lr)[a-z]+\d*$", operands):
             one.indirect = True
         elif name.startswith("b") and (found := _BRANCH.search(operands)):
             target, label = int(found[1], 16), found[2]
