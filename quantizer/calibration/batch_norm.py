@@ -33,6 +33,7 @@ from executorch_py.quantizer.rules.matching import (
     is_constant,
     is_float32,
     ops,
+    tagged,
 )
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 from torch import fx, nn
@@ -41,7 +42,7 @@ from .fake_quantization import follow
 
 aten = torch.ops.aten
 
-_DROPOUT = ops("dropout.default", "dropout_.default", "feature_dropout.default", "alpha_dropout.default")
+_DROPOUT = tagged("dropout")
 #: Its arguments are in the places of a batch norm's.
 _INSTANCE_NORM = ops("instance_norm.default")
 _ATTENTION = ops("scaled_dot_product_attention.default")

@@ -14,8 +14,8 @@ from executorch_py.quantizer.rules.matching import (
     is_annotated,
     is_of_sizes,
     modules_of,
-    ops,
     place_of,
+    tagged,
 )
 from executorch_py.quantizer.spec import smallest_scales
 from executorch_py.quantizer.spec.pt2e import (
@@ -42,7 +42,7 @@ _FEW_STEPS = 32
 _MOST_CROWDED = 0.95
 _CROWDED_STEPS = 4
 #: Their largest results are what they say: probabilities near 1, nearly all others near 0.
-_PROBABILITIES = ops("softmax.int", "_softmax.default", "sigmoid.default", "sigmoid_.default", "hardsigmoid.default")
+_PROBABILITIES = tagged("probabilities")
 #: Values beyond this have no use for 255 steps: masks with the smallest float, overflows.
 _LARGEST_RANGE = 1e30
 

@@ -13,7 +13,18 @@ import operator
 import warnings
 
 import torch
-from executorch_py.quantizer.rules.matching import ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, RELU, SPLIT, ops
+from executorch_py.quantizer.rules.matching import (
+    ADD,
+    AVERAGE,
+    JOIN,
+    MAX_POOL,
+    MOVEMENT,
+    MUL,
+    PAD,
+    RELU,
+    SPLIT,
+    reaching,
+)
 from executorch_py.quantizer.spec.observers import HalfObserver
 from torch import fx
 
@@ -25,36 +36,13 @@ FAR = "executorch_py.far"
 
 _HALF = torch.finfo(torch.float16)
 #: Results that may be far beyond what goes in.
-_GROWING = ops(
-    "pow.Tensor_Scalar",
-    "pow.Tensor_Tensor",
-    "pow.Scalar",
-    "square.default",
-    "exp.default",
-    "exp2.default",
-    "expm1.default",
-    "sinh.default",
-    "cosh.default",
-    "reciprocal.default",
-    "rsqrt.default",
-    "prod.default",
-    "prod.dim_int",
-    "cumprod.default",
-    "var.correction",
-    "var.dim",
-    "var.default",
-    "var_mean.correction",
-    "linalg_vector_norm.default",
-    "linalg_norm.default",
-    "norm.ScalarOpt_dim",
-    "norm.Scalar",
-)
+_GROWING = reaching("far")
 #: What adds up elements; of these, a mean reaches no further than what it takes.
-_SUMS = ops("sum.default", "sum.dim_IntList", "cumsum.default", "nansum.default")
-_MEANS = ops("mean.default", "mean.dim")
+_SUMS, _MEANS = reaching("sum"), reaching("mean")
 #: Results that are as far as what goes in.
 _STAYING = (
-    ADD
+    reaching("same", "mean")
+    | ADD
     | MUL
     | AVERAGE
     | JOIN
@@ -64,23 +52,6 @@ _STAYING = (
     | RELU
     | SPLIT
     | {operator.getitem}
-    | _MEANS
-    | ops(
-        "sub.Tensor",
-        "rsub.Scalar",
-        "neg.default",
-        "abs.default",
-        "add.Scalar",
-        "sub.Scalar",
-        "mul.Scalar",
-        "div.Scalar",
-        "max.dim",
-        "amax.default",
-        "clamp.default",
-        "clamp_min.default",
-        "to.dtype",
-        "_to_copy.default",
-    )
 )
 
 

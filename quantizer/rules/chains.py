@@ -12,7 +12,9 @@ from typing import Any
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationSpec
 from torch import fx
 
-from .matching import ACTIVATIONS, ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask, ops
+from executorch_py.operator_facts import overloads
+
+from .matching import ACTIVATIONS, ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask
 
 #: In ``Node.meta``: whether some operator takes the value's integers, at once or behind operators that hand them on.
 WANTED = "executorch_py.wanted_as_integers"
@@ -20,44 +22,9 @@ WANTED = "executorch_py.wanted_as_integers"
 #: What hands integers on.
 HANDS_ON = ADD | AVERAGE | JOIN | MAX_POOL | MOVEMENT | MUL | PAD | SPLIT
 
+_TAGS_OF_STEPS = {"pointwise", "reduction", "same_type", "clamps", "activation"}
 #: What functions are written of: element by element, and the sums of norms.
-_STEPS = (
-    ADD
-    | MUL
-    | ACTIVATIONS
-    | ops(
-        "sub.Tensor",
-        "rsub.Scalar",
-        "div.Tensor",
-        "neg.default",
-        "abs.default",
-        "square.default",
-        "pow.Tensor_Scalar",
-        "sqrt.default",
-        "rsqrt.default",
-        "reciprocal.default",
-        "exp.default",
-        "log.default",
-        "log1p.default",
-        "softplus.default",
-        "sigmoid.default",
-        "tanh.default",
-        "erf.default",
-        "relu.default",
-        "relu6.default",
-        "hardtanh.default",
-        "hardsigmoid.default",
-        "clamp.default",
-        "clamp_min.default",
-        "mean.dim",
-        "sum.dim_IntList",
-        "var.correction",
-        "std.correction",
-        "linalg_vector_norm.default",
-        "to.dtype",
-        "_to_copy.default",
-    )
-)
+_STEPS = ADD | MUL | frozenset(overloads(lambda op: not (op.moves or op.joins) and bool(op.tags & _TAGS_OF_STEPS)))
 #: Nodes that a function has at most.
 _LONGEST = 40
 

@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from executorch_py.export.decompose.decomposer import keeping, without_mkldnn
+from executorch_py.export.decompose.rewrites import LAYER_OF_CELL
 from executorch_py.graphs.recurrent import mark_recurrent
 from executorch_py.graphs.rewriting import inherited_meta
 
@@ -24,10 +25,7 @@ from .matching import LINEAR, MATMUL, Operators, is_float32, ops
 
 #: Operator -> what is in it that a quantizer may ask for.
 EXPANDED: dict[Any, Operators] = {
-    **dict.fromkeys(ops("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input"), LINEAR),
-    **dict.fromkeys(
-        ops("lstm_cell.default", "gru_cell.default", "rnn_tanh_cell.default", "rnn_relu_cell.default"), LINEAR
-    ),
+    **dict.fromkeys((*LAYER_OF_CELL, *LAYER_OF_CELL.values()), LINEAR),
     **dict.fromkeys(ops("scaled_dot_product_attention.default"), MATMUL),
 }
 

@@ -83,11 +83,21 @@ def becomes(*integers: str) -> Operators:
     return frozenset(overloads(lambda op: op.integers in names))
 
 
+def tagged(tag: str) -> Operators:
+    """Operators with a tag."""
+    return frozenset(overloads(lambda op: tag in op.tags))
+
+
+def reaching(*reach: str) -> Operators:
+    """Operators whose results reach that far beyond what goes in: words of ``codegen/ops_yaml.py``, REACHES."""
+    return frozenset(overloads(lambda op: op.reach in reach))
+
+
 CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
 CONV = becomes("quantized_convolution") - CONV_TRANSPOSE
 LINEAR = becomes("quantized_linear")
 BATCH_NORM = ops("batch_norm.default")
-RELU = ops("relu.default", "relu_.default", "relu6.default", "relu6_.default", "hardtanh.default", "hardtanh_.default")
+RELU = tagged("clamps")
 ADD = becomes("quantized_add")
 MUL = becomes("quantized_mul")
 EMBEDDING = ops("embedding.default")
@@ -104,19 +114,7 @@ MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves
 #: places.
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
-ACTIVATIONS = ops(
-    "silu.default",
-    "silu_.default",
-    "hardswish.default",
-    "hardswish_.default",
-    "gelu.default",
-    "leaky_relu.default",
-    "leaky_relu_.default",
-    "elu.default",
-    "elu_.default",
-    "mish.default",
-    "mish_.default",
-)
+ACTIVATIONS = tagged("activation")
 PAD = ops("pad.default", "constant_pad_nd.default")
 #: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them,
 #: numbers.
@@ -128,10 +126,9 @@ JOINED_ARGUMENTS: dict[Any, tuple[int, ...]] = {
 JOIN = frozenset(JOINED_ARGUMENTS)
 #: What makes tensors of one number -> the argument that it is; None: of zeros.
 ZEROS: dict[Any, int | None] = {
-    **dict.fromkeys(ops("zeros.default", "zeros_like.default", "new_zeros.default")),
-    **dict.fromkeys(ops("full.default", "full_like.default"), 1),
-    **dict.fromkeys(ops("new_full.default"), 2),
-    **dict.fromkeys(ops("scalar_tensor.default"), 0),
+    overload(op.name): next((i for i, name in enumerate(op.arguments) if name in ("fill_value", "s")), None)
+    for op in OPERATORS.values()
+    if "uniform" in op.tags
 }
 
 

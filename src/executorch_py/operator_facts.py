@@ -36,6 +36,7 @@ class Facts:
         joins: Arguments that hold the elements of the result.
         integers: The operator on integers that it becomes, "et::quantized_add"; "" = none.
         layout: The order in memory in which an operator on images works, a word of LAYOUTS.
+        reach: How far its results reach beyond what goes in, a word of REACHES; "" = they are bounded anew.
         is_published: The official runtime has the kernel, too.
         arguments: Names, in order.
         returns: Types.
@@ -50,6 +51,7 @@ class Facts:
     joins: tuple[str, ...]
     integers: str
     layout: str
+    reach: str
     is_published: bool
     arguments: tuple[str, ...]
     returns: tuple[str, ...]
@@ -66,9 +68,9 @@ class Facts:
 
 
 def _facts(name: str) -> Facts:
-    kernel, tags, keep, copy, moves, joins, integers, layout, is_published, arguments, returns = ROWS[name]
+    kernel, tags, keep, copy, moves, joins, integers, layout, reach, is_published, arguments, returns = ROWS[name]
     return Facts(
-        name, kernel, frozenset(tags), keep, copy, moves, tuple(joins), integers, layout, is_published,
+        name, kernel, frozenset(tags), keep, copy, moves, tuple(joins), integers, layout, reach, is_published,
         tuple(arguments), tuple(returns),
     )  # fmt: skip
 

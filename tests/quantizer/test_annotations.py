@@ -279,6 +279,17 @@ CASES = {
             "mul_5(linear_2: i8, sigmoid: i8) -> i8",  # two tensors meet: a gate
         ],
     ),
+    "functions_of_any_pointwise_operators": (
+        Call(
+            lambda m, x: (m.fc((y := m.fc(x)) + torch.sin(y).square()), m.fc(y * torch.log2(y.abs() + 1.5))), **LINEAR
+        ),
+        (ROWS,),
+        [
+            "linear(x: i8, fc_weight: w8 by 0) -> i8",
+            "linear_1(add: i8, fc_weight: w8 by 0) -> i8",
+            "linear_2(mul: i8, fc_weight: w8 by 0) -> i8",
+        ],
+    ),
     "parts_in_floats_joined_for_floats_and_for_integers": (
         Call(
             lambda m, x: (

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/example/schema/payload_generated.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::backends::example {
@@ -72,11 +73,12 @@ class PayloadWriter {
       return Error::Ok;
     }
     if (node.op == op::add_Tensor) {
-      if (node.args()[1].value() == nullptr || !(node.args()[2] == ir::Argument{int64_t{1}})) {
+      const ops::AddTensor call(node);
+      if (call.other().value() == nullptr || !(call.alpha() == ir::Argument{int64_t{1}})) {
         return refuse(node, "adds two tensors, not multiples or numbers");
       }
-      const uint32_t a = id_of(node.args()[0].value());
-      const uint32_t b = id_of(node.args()[1].value());
+      const uint32_t a = id_of(call.self().value());
+      const uint32_t b = id_of(call.other().value());
       push(payload::Kind_Add, payload::CreateAdd(builder_, a, b, id_of(node.result())).Union(), node);
       return Error::Ok;
     }

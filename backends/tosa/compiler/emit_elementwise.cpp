@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/tosa/compiler/emitters.h"
+#include "ir/op_views.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -101,10 +102,11 @@ Error emit_mul(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_table(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* from = node.args()[0].value();
+  const ops::EtQuantizedTable call(node);
+  const ir::Value* from = call.self().value();
   const Form form = lowering.form_of(from);
   const TensorId input = lowering.get(from, form);
-  const ir::Constant& table = *passes::constant_of(lowering.program(), node.args()[1]);
+  const ir::Constant& table = *passes::constant_of(lowering.program(), call.table());
   PayloadWriter& writer = lowering.writer;
   const TensorId entries =
       writer.add_constant(payload::DType_INT8, {256}, std::string(static_cast<const char*>(table.data), 256));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/tosa/compiler/emitters.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -39,9 +40,10 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_permute(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
+  const ops::PermuteCopy call(node);
+  const ir::Value* value = call.self().value();
   const auto rank = static_cast<int64_t>(value->type.tensor.rank());
-  const std::vector<int64_t> given = *ints_of(node.args()[1]);
+  const std::vector<int64_t> given = *ints_of(call.dims());
   std::vector<int32_t> perms;
   for (const int64_t dim : given) {
     perms.push_back(static_cast<int32_t>(dim < 0 ? dim + rank : dim));
@@ -60,10 +62,11 @@ Error emit_permute(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_slice(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
-  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
+  const ops::SliceCopyTensor call(node);
+  const ir::Value* value = call.self().value();
+  const size_t d = dim_of(call.dim(), value->type.tensor.rank());
   const int64_t extent = value->type.tensor.dims[d].max;
-  int64_t start = int_of(node.args()[2]).value_or(0);
+  int64_t start = int_of(call.start()).value_or(0);
   start = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
   const Form form = lowering.form_of(value);
   lowering.set(node.result(), form, part_of(lowering, value, form, d, start, node.result()->type.tensor.dims[d].max));
@@ -71,9 +74,10 @@ Error emit_slice(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_select(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
-  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
-  int64_t index = *int_of(node.args()[2]);
+  const ops::SelectCopyInt call(node);
+  const ir::Value* value = call.self().value();
+  const size_t d = dim_of(call.dim(), value->type.tensor.rank());
+  int64_t index = *int_of(call.index());
   index += index < 0 ? value->type.tensor.dims[d].max : 0;
   const TensorId part = part_of(lowering, value, Form::kRowMajor, d, index, 1);
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
@@ -82,8 +86,9 @@ Error emit_select(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_split(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
-  const size_t d = dim_of(node.args()[2], value->type.tensor.rank());
+  const ops::SplitCopyTensor call(node);
+  const ir::Value* value = call.self().value();
+  const size_t d = dim_of(call.dim(), value->type.tensor.rank());
   const Form form = lowering.form_of(value);
   int64_t start = 0;
   for (const auto& result : node.results()) {
@@ -95,8 +100,9 @@ Error emit_split(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
+  const ops::Cat call(node);
   const ir::TensorType& type = node.result()->type.tensor;
-  const auto& items = *node.args()[0].as<ir::Argument::List>();
+  const auto& items = *call.tensors().as<ir::Argument::List>();
   const bool is_image = std::any_of(items.begin(), items.end(), [&](const ir::Argument& item) {
     return lowering.form_of(item.value()) == Form::kImage;
   });
@@ -105,18 +111,19 @@ Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
   for (const ir::Argument& item : items) {
     parts.push_back(lowering.get(item.value(), form));
   }
-  const int32_t axis = Lowering::axis_in(form, type.rank(), dim_of(node.args()[1], type.rank()));
+  const int32_t axis = Lowering::axis_in(form, type.rank(), dim_of(call.dim(), type.rank()));
   lowering.set(node.result(), form, lowering.concat(parts, axis));
   return Error::Ok;
 }
 
 Error emit_pad(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
+  const ops::ConstantPadNd call(node);
+  const ir::Value* value = call.self().value();
   const size_t rank = value->type.tensor.rank();
   const Form form = lowering.form_of(value);
   const TensorId from = lowering.get(value, form);
   PayloadWriter& writer = lowering.writer;
-  const std::vector<int64_t> given = *ints_of(node.args()[1]);  // pairs from the last dim on
+  const std::vector<int64_t> given = *ints_of(call.pad());  // pairs from the last dim on
   std::vector<int64_t> pairs(writer.shape_of(from).size() * 2, 0);
   Shape shape = writer.shape_of(from);
   for (size_t i = 0; i < given.size() / 2; ++i) {
@@ -125,7 +132,7 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
     pairs[2 * axis + 1] = given[2 * i + 1];
     shape[axis] += static_cast<int32_t>(given[2 * i] + given[2 * i + 1]);
   }
-  const TensorId filling = lowering.scalar(writer.type_of(from), static_cast<int64_t>(*number_of(node.args()[2])));
+  const TensorId filling = lowering.scalar(writer.type_of(from), static_cast<int64_t>(*number_of(call.value())));
   const TensorId paddings = writer.add_shape(pairs);
   const TensorId out = writer.add_tensor(writer.type_of(from), shape);
   writer.add(payload::Op_PAD, payload::CreatePadAttribute(writer.builder).Union(), {from, paddings, filling}, out);

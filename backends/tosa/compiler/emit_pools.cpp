@@ -4,6 +4,7 @@
 #include "backends/tosa/compiler/emitters.h"
 #include "backends/tosa/compiler/op_support.h"
 #include "backends/tosa/compiler/windows.h"
+#include "ir/op_views.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -23,13 +24,16 @@ struct Average {
   Output output;
 };
 
-/// Arguments 1 and 2 are the input's scale and zero point, from `output_scale` on come the result's.
+/// Of a mean or average pool, whose input, its scale and its zero point come first; from `output_scale` on come the
+/// result's.
 Average average_of(const ir::Node& node, size_t output_scale, int64_t count) {
   const auto& args = node.args();
-  const auto in = static_cast<float>(*number_of(args[1])), to = static_cast<float>(*number_of(args[output_scale]));
+  const ops::EtQuantizedMean call(node);
+  const auto in = static_cast<float>(*number_of(call.self_scale())),
+             to = static_cast<float>(*number_of(args[output_scale]));
   const Output output{*int_of(args[output_scale + 1]), *int_of(args[output_scale + 2]),
                       *int_of(args[output_scale + 3])};
-  return {in / to * (1.0f / static_cast<float>(count)), *int_of(args[2]), count, output};
+  return {in / to * (1.0f / static_cast<float>(count)), *int_of(call.self_zero_point()), count, output};
 }
 
 /// Windows along rows and columns.

@@ -5,6 +5,7 @@
 
 #include "backends/tosa/compiler/emitters.h"
 #include "backends/tosa/compiler/windows.h"
+#include "ir/op_views.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
@@ -175,7 +176,9 @@ std::string product(const Question& q) {
 }
 
 std::string table(const Question& q) {
-  return passes::constant_of(q.program, q.arg(1)) != nullptr ? kTaken : "a table that is not constant";
+  return passes::constant_of(q.program, ops::EtQuantizedTable(q.node).table()) != nullptr
+             ? kTaken
+             : "a table that is not constant";
 }
 
 std::string image_only(const Question& q) { return q.type(0).rank() == 4 ? kTaken : "only images of rank 4"; }
@@ -208,7 +211,8 @@ std::string average_factor(const Question& q, size_t output_scale, int64_t count
   if (count < 1) {
     return "a divisor that is not positive";
   }
-  return factor_refusal(*number_of(q.arg(1)) / *number_of(q.arg(output_scale)) / static_cast<double>(count));
+  return factor_refusal(*number_of(ops::EtQuantizedMean(q.node).self_scale()) / *number_of(q.arg(output_scale)) /
+                        static_cast<double>(count));
 }
 
 std::string avg_pool(const Question& q) {
@@ -276,24 +280,30 @@ std::string mean(const Question& q) {
 std::string moves(const Question&) { return kTaken; }
 
 std::string permute(const Question& q) {
-  return ints_of(q.arg(1)) && q.type(0).rank() >= 1 ? kTaken : "a permutation of nothing";
+  return ints_of(ops::PermuteCopy(q.node).dims()) && q.type(0).rank() >= 1 ? kTaken : "a permutation of nothing";
 }
 
 std::string slice(const Question& q) {
-  if (int_of(q.arg(4)).value_or(0) != 1) {
+  const ops::SliceCopyTensor call(q.node);
+  if (int_of(call.step()).value_or(0) != 1) {
     return "a step other than 1";
   }
-  return int_of(q.arg(1)) && (q.arg(2).is_none() || int_of(q.arg(2))) ? kTaken : "a start that is computed at run time";
+  return int_of(call.dim()) && (call.start().is_none() || int_of(call.start()))
+             ? kTaken
+             : "a start that is computed at run time";
 }
 
 std::string select(const Question& q) {
-  return int_of(q.arg(1)) && int_of(q.arg(2)) ? kTaken : "an index that is computed at run time";
+  const ops::SelectCopyInt call(q.node);
+  return int_of(call.dim()) && int_of(call.index()) ? kTaken : "an index that is computed at run time";
 }
 
-std::string split(const Question& q) { return int_of(q.arg(2)) ? kTaken : "a dim that is computed at run time"; }
+std::string split(const Question& q) {
+  return int_of(ops::SplitCopyTensor(q.node).dim()) ? kTaken : "a dim that is computed at run time";
+}
 
 std::string concatenate(const Question& q) {
-  const auto* items = q.arg(0).as<ir::Argument::List>();
+  const auto* items = ops::Cat(q.node).tensors().as<ir::Argument::List>();
   const bool fits = items != nullptr && std::all_of(items->begin(), items->end(), [&](const ir::Argument& item) {
                       return item.value() != nullptr && item.value()->type.tensor.rank() == q.result_type().rank();
                     });
@@ -301,11 +311,12 @@ std::string concatenate(const Question& q) {
 }
 
 std::string pad(const Question& q) {
-  const auto list = ints_of(q.arg(1));
-  if (!list || !number_of(q.arg(2))) {
+  const ops::ConstantPadNd call(q.node);
+  const auto list = ints_of(call.pad());
+  if (!list || !number_of(call.value())) {
     return "paddings that are computed at run time";
   }
-  const double filling = *number_of(q.arg(2));
+  const double filling = *number_of(call.value());
   if (filling < -128 || filling > 127 || filling != std::floor(filling)) {
     return "a filling that is none of its integers";
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::xnnpack {
@@ -39,7 +41,7 @@ bool same_count(const Dims& from, const Dims& to) {
 
 bool joins(const ir::Node& node) {
   const Dims& out = node.result()->type.tensor.dims;
-  const auto dim = passes::int_of(node.args()[1]).value_or(0);
+  const auto dim = passes::int_of(ops::Cat(node).dim()).value_or(0);
   const auto along = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(out.size()) : dim);
   bool fits = true;
   const Dims* first = nullptr;
@@ -58,7 +60,7 @@ bool fits(const Question& q) {
   if (op == op::cat) {
     return joins(q.node);
   }
-  if (is_one_of(op, {op::view_copy, op::unsqueeze_copy, op::squeeze_copy_dim, op::squeeze_copy_dims})) {
+  if (ops::moves_of(op) == ops::Moves::kReshape) {
     return same_count(q.type(0)->dims, q.result_type().dims);
   }
   if (op == op::linear) {
@@ -72,8 +74,8 @@ bool fits(const Question& q) {
   if (is_one_of(op, {op::_native_batch_norm_legit_no_training, op::_prelu_kernel})) {
     return q.type(0)->dims[1].is_static();
   }
-  if (is_one_of(op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor, op::div_Tensor, op::maximum, op::minimum})) {
-    return q.type(1) == nullptr || broadcast(q.type(0)->dims, q.type(1)->dims, 0);
+  if (ops::has_tag(op, ops::kPointwise)) {
+    return q.node.args().size() < 2 || q.type(1) == nullptr || broadcast(q.type(0)->dims, q.type(1)->dims, 0);
   }
   return true;
 }

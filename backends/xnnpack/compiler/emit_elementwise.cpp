@@ -3,6 +3,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::backends::xnnpack {
@@ -160,26 +161,28 @@ Error emit_binary(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_batch_norm(Lowering& lowering, const ir::Node& node) {
+  const ops::NativeBatchNormLegitNoTraining_ call(node);
   const ir::TensorType& type = node.result()->type.tensor;
   const auto channels = static_cast<size_t>(type.dims[1].max);
-  const std::vector<double> gamma = numbers_of(lowering, node.args()[1], channels, 1);
-  const std::vector<double> beta = numbers_of(lowering, node.args()[2], channels, 0);
-  const std::vector<double> mean = numbers_of(lowering, node.args()[3], channels, 0);
-  const std::vector<double> variance = numbers_of(lowering, node.args()[4], channels, 1);
-  const double eps = number_of(node.args()[6]).value_or(1e-5);
+  const std::vector<double> gamma = numbers_of(lowering, call.weight(), channels, 1);
+  const std::vector<double> beta = numbers_of(lowering, call.bias(), channels, 0);
+  const std::vector<double> mean = numbers_of(lowering, call.running_mean(), channels, 0);
+  const std::vector<double> variance = numbers_of(lowering, call.running_var(), channels, 1);
+  const double eps = number_of(call.eps()).value_or(1e-5);
   std::vector<double> scale(channels), shift(channels);
   for (size_t c = 0; c < channels; ++c) {
     scale[c] = gamma[c] / std::sqrt(variance[c] + eps);
     shift[c] = beta[c] - mean[c] * scale[c];
   }
-  const ir::Value* source = node.args()[0].value();
+  const ir::Value* source = call.input().value();
   const bool is_image = (type.rank() == 3 || type.rank() == 4) && lowering.form_of(source) == Form::kImage;
   const Form form = is_image ? Form::kImage : Form::kRowMajor;
   const uint32_t input = lowering.id_of(source, form);
   const uint32_t product = lowering.define_hidden(Lowering::datatype_of(type.dtype), Lowering::dims_of(type, form));
   lowering.writer.add_binary(NodeUnion::NodeUnion_Multiply, input,
-                             channel_constant(lowering, type, form, scale, node.args()[3]), product, node.debug_handle);
-  const uint32_t addend = channel_constant(lowering, type, form, shift, node.args()[3]);
+                             channel_constant(lowering, type, form, scale, call.running_mean()), product,
+                             node.debug_handle);
+  const uint32_t addend = channel_constant(lowering, type, form, shift, call.running_mean());
   const Lowering::Tail tail = lowering.take_clamps(node);
   lowering.writer.add_binary(NodeUnion::NodeUnion_Add, product, addend, lowering.define(tail.result, form),
                              node.debug_handle, tail.range());
@@ -187,12 +190,13 @@ Error emit_batch_norm(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_prelu(Lowering& lowering, const ir::Node& node) {
+  const ops::PreluKernel_ call(node);
   const ir::TensorType& type = node.result()->type.tensor;
-  const ir::Value* source = node.args()[0].value();
-  const ir::Constant& slopes = *constant_of(lowering.program(), node.args()[1]);
+  const ir::Value* source = call.self().value();
+  const ir::Constant& slopes = *constant_of(lowering.program(), call.weight());
   const auto count = static_cast<size_t>(slopes.type.numel());
   const uint32_t slope =
-      channel_constant(lowering, type, Form::kImage, numbers_of(lowering, node.args()[1], count, 0), node.args()[1]);
+      channel_constant(lowering, type, Form::kImage, numbers_of(lowering, call.weight(), count, 0), call.weight());
   if (type.rank() == 3 && lowering.form_of(source) == Form::kRowMajor) {
     const auto write = [&](uint32_t from, uint32_t to) {
       lowering.writer.add_binary(NodeUnion::NodeUnion_PReLU, from, slope, to, node.debug_handle);
@@ -207,6 +211,7 @@ Error emit_prelu(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_clamp(Lowering& lowering, const ir::Node& node) {
+  const ops::Clamp call(node);
   if (emit_quantized_clamp(lowering, node)) {
     return Error::Ok;
   }
@@ -214,10 +219,10 @@ Error emit_clamp(Lowering& lowering, const ir::Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Clamp range{0, kInfinity};
   if (node.op != op::relu) {
-    range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
-    range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
+    range.min = static_cast<float>(number_of(call.min()).value_or(-kInfinity));
+    range.max = static_cast<float>(number_of(call.max()).value_or(kInfinity));
   }
-  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t input = lowering.id_of(call.self().value(), form);
   lowering.writer.add_unary(NodeUnion::NodeUnion_Clamp, input, lowering.define(node.result(), form), node.debug_handle,
                             &range);
   return Error::Ok;
@@ -226,7 +231,7 @@ Error emit_clamp(Lowering& lowering, const ir::Node& node) {
 Error emit_unary(Lowering& lowering, const ir::Node& node) {
   NodeUnion type = node_named(kUnaryNodes, node.op);
   if (node.op == op::pow_Tensor_Scalar) {
-    const double exponent = *number_of(node.args()[1]);
+    const double exponent = *number_of(ops::PowTensorScalar(node).exponent());
     type = exponent == 2     ? NodeUnion::NodeUnion_Square
            : exponent == 0.5 ? NodeUnion::NodeUnion_SquareRoot
                              : NodeUnion::NodeUnion_ReciprocalSquareRoot;
@@ -262,10 +267,11 @@ Error emit_silu(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_elu(Lowering& lowering, const ir::Node& node) {
-  const auto alpha = static_cast<float>(*number_of(node.args()[1]));
+  const ops::Elu call(node);
+  const auto alpha = static_cast<float>(*number_of(call.alpha()));
   const auto between = integers_around(lowering, node);
   const Form form = common_form(lowering, node);
-  const uint32_t input = between ? between->input : lowering.id_of(node.args()[0].value(), form);
+  const uint32_t input = between ? between->input : lowering.id_of(call.self().value(), form);
   const uint32_t output = between ? between->output : lowering.define(node.result(), form);
   lowering.writer.add_node(NodeUnion::NodeUnion_ELU, payload::CreateElu(lowering.writer.builder, alpha, input, output),
                            node.debug_handle);
@@ -274,19 +280,21 @@ Error emit_elu(Lowering& lowering, const ir::Node& node) {
 
 // In floats, also between integers: the library's own node for integers has a slope of 8 bits.
 Error emit_leaky_relu(Lowering& lowering, const ir::Node& node) {
+  const ops::LeakyRelu call(node);
   const Form form = common_form(lowering, node);
-  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
+  const uint32_t input = lowering.id_of(call.self().value(), form);
   const uint32_t output = lowering.define(node.result(), form);
-  const auto slope = static_cast<float>(*number_of(node.args()[1]));
+  const auto slope = static_cast<float>(*number_of(call.negative_slope()));
   lowering.writer.add_node(NodeUnion::NodeUnion_LeakyReLU,
                            payload::CreateLeakyRelu(lowering.writer.builder, slope, input, output), node.debug_handle);
   return Error::Ok;
 }
 
 Error emit_softmax(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* source = node.args()[0].value();
+  const ops::Softmax_ call(node);
+  const ir::Value* source = call.self().value();
   const auto rank = static_cast<int64_t>(source->type.tensor.rank());
-  const int64_t dim = passes::int_of(node.args()[1]).value_or(-1);
+  const int64_t dim = passes::int_of(call.dim()).value_or(-1);
   const bool over_channels = dim != -1 && dim != rank - 1;
   const auto write = [&](uint32_t from, uint32_t to) {
     lowering.writer.add_unary(NodeUnion::NodeUnion_Softmax, from, to, node.debug_handle);

@@ -2,6 +2,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -24,11 +25,12 @@ Pair pair_of(const ir::Argument& argument, Pair otherwise = {}) {
 /// that end.
 Error emit_pooling(Lowering& lowering, const ir::Node& node, NodeUnion type, Pair padding, Pair dilation,
                    bool ceil_mode, uint32_t input, const Movement& movement) {
-  const Pair window = pair_of(node.args()[1]);
-  const Pair stride = pair_of(node.args()[2], window);
+  const ops::MaxPool2d call(node);
+  const Pair window = pair_of(call.kernel_size());
+  const Pair stride = pair_of(call.stride(), window);
   const auto& in = movement.from->type.tensor.dims;
   const auto& out = movement.to->type.tensor.dims;
-  const Pair counted = pair_of(node.args()[3], {0, 0});
+  const Pair counted = pair_of(call.padding(), {0, 0});
   uint32_t bottom = padding.height, right = padding.width;
   if (ceil_mode) {
     bottom +=
@@ -54,17 +56,19 @@ int64_t overhang(const ir::Dim& in, const ir::Dim& out, int64_t padding, int64_t
 }
 
 Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
+  const ops::MaxPool2d call(node);
   const Movement movement = movement_of(lowering, node);
-  return emit_pooling(lowering, node, NodeUnion::NodeUnion_MaxPooling2d, pair_of(node.args()[3], {0, 0}),
-                      pair_of(node.args()[4]), int_of(node.args()[5]).value_or(0) != 0,
+  return emit_pooling(lowering, node, NodeUnion::NodeUnion_MaxPooling2d, pair_of(call.padding(), {0, 0}),
+                      pair_of(call.dilation()), int_of(call.ceil_mode()).value_or(0) != 0,
                       lowering.id_of(movement.from, Form::kImage), movement);
 }
 
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node) {
-  const Movement movement{node.args()[0].value(), node.result()};
+  const ops::AvgPool2d call(node);
+  const Movement movement{call.self().value(), node.result()};
   uint32_t input = lowering.id_of(movement.from, Form::kImage);
-  Pair padding = pair_of(node.args()[3], {0, 0});
-  if (int_of(node.args()[5]).value_or(1) != 0 && (padding.height != 0 || padding.width != 0)) {
+  Pair padding = pair_of(call.padding(), {0, 0});
+  if (int_of(call.count_include_pad()).value_or(1) != 0 && (padding.height != 0 || padding.width != 0)) {
     // Padding that counts: zeros of the image, since the library leaves its own out of the mean.
     ValueSpec spec = lowering.spec_of(movement.from, Form::kImage);
     const std::vector<uint32_t> border = {0, padding.height, padding.width, 0};
@@ -78,13 +82,13 @@ Error emit_avg_pool(Lowering& lowering, const ir::Node& node) {
     padding = {0, 0};
   }
   return emit_pooling(lowering, node, NodeUnion::NodeUnion_AvgPooling2d, padding, {1, 1},
-                      int_of(node.args()[4]).value_or(0) != 0, input, movement);
+                      int_of(call.ceil_mode()).value_or(0) != 0, input, movement);
 }
 
 Error emit_mean(Lowering& lowering, const ir::Node& node) {
   const Movement movement = movement_of(lowering, node, true);
   const uint32_t input = lowering.id_of(movement.from, Form::kImage);
-  const bool keeps_dims = int_of(node.args()[2]).value_or(0) != 0;
+  const bool keeps_dims = int_of(ops::MeanDim(node).keepdim()).value_or(0) != 0;
   // The image form of [N, C, 1, 1] and of [N, C, 1] is [N, 1, 1, C]; without the dims of size 1 both are [N, C].
   const uint32_t output = lowering.define(movement.to, keeps_dims ? Form::kImage : Form::kRowMajor);
   constexpr uint32_t kKeepDims = 0x40;
@@ -99,10 +103,12 @@ Error emit_resize(Lowering& lowering, const ir::Node& node) {
   const uint32_t output = lowering.define(movement.to, Form::kImage);
   const auto dims = Lowering::dims_of(node.result()->type.tensor, Form::kImage);
   constexpr uint32_t kAlignCorners = 0x8;
-  lowering.writer.add_node(NodeUnion::NodeUnion_StaticResizeBilinear2D,
-                           payload::CreateResize(lowering.writer.builder, dims[1], dims[2], input, output,
-                                                 int_of(node.args()[2]).value_or(0) != 0 ? kAlignCorners : 0),
-                           node.debug_handle);
+  lowering.writer.add_node(
+      NodeUnion::NodeUnion_StaticResizeBilinear2D,
+      payload::CreateResize(
+          lowering.writer.builder, dims[1], dims[2], input, output,
+          int_of(ops::UpsampleBilinear2dVec(node).align_corners()).value_or(0) != 0 ? kAlignCorners : 0),
+      node.debug_handle);
   return Error::Ok;
 }
 

@@ -2,6 +2,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::backends::xnnpack {
@@ -46,7 +47,7 @@ bool is_one_dynamic(const ir::TensorType& type) {
 
 /// A permutation of [N, C, L] to [N, L, C], the image form's order, or back.
 bool swaps_channels(const ir::Node& node) {
-  const auto dims = node.op == op::permute_copy ? ints_of(node.args()[1]) : std::nullopt;
+  const auto dims = node.op == op::permute_copy ? ints_of(ops::PermuteCopy(node).dims()) : std::nullopt;
   return dims && dims->size() == 3 && (*dims)[0] == 0 && ((*dims)[1] + 3) % 3 == 2 && ((*dims)[2] + 3) % 3 == 1;
 }
 
@@ -102,8 +103,8 @@ bool becomes_factor(const Lowering& lowering, const ir::Value* value) {
              return keeps_matrices(value->type.tensor, user->result()->type.tensor) &&
                     becomes_factor(lowering, user->result());
            }
-           return passes::is_one_of(user->op, {op::mm, op::bmm}) && user->args()[1].value() == value &&
-                  user->args()[0].value() != value;
+           return passes::is_one_of(user->op, {op::mm, op::bmm}) && ops::Mm(*user).mat2().value() == value &&
+                  ops::Mm(*user).self().value() != value;
          });
 }
 
@@ -145,7 +146,7 @@ Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
   }
   const bool image = std::any_of(parts.begin(), parts.end(),
                                  [&](const ir::Value* part) { return movement_form(lowering, part) == Form::kImage; });
-  return concatenate_values(lowering, node, parts, node.result(), dim_of(node.args()[1], type.rank()),
+  return concatenate_values(lowering, node, parts, node.result(), dim_of(ops::Cat(node).dim(), type.rank()),
                             image ? Form::kImage : Form::kRowMajor);
 }
 
@@ -173,7 +174,7 @@ Error emit_permute(Lowering& lowering, const ir::Node& node) {
   const auto [from, to] = movement_of(lowering, node);
   std::vector<uint32_t> perm;
   const auto rank = static_cast<int64_t>(from->type.tensor.rank());
-  const auto dims = ints_of(node.args()[1]);
+  const auto dims = ints_of(ops::PermuteCopy(node).dims());
   for (const int64_t dim : *dims) {
     perm.push_back(static_cast<uint32_t>(dim < 0 ? dim + rank : dim));
   }
@@ -241,11 +242,12 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_slice(Lowering& lowering, const ir::Node& node) {
+  const ops::SliceCopyTensor call(node);
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& type = from->type.tensor;
-  const size_t dim = dim_of(node.args()[1], type.rank());
+  const size_t dim = dim_of(call.dim(), type.rank());
   const int64_t size = type.dims[dim].max;
-  int64_t start = int_of(node.args()[2]).value_or(0);
+  int64_t start = int_of(call.start()).value_or(0);
   start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
   const Form form = movement_form(lowering, from);
   slice_into(lowering, node, from, dim, static_cast<uint32_t>(start),
@@ -254,10 +256,11 @@ Error emit_slice(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_select(Lowering& lowering, const ir::Node& node) {
+  const ops::SelectCopyInt call(node);
   const auto [from, to] = movement_of(lowering, node);
   const ir::TensorType& type = from->type.tensor;
-  const size_t dim = dim_of(node.args()[1], type.rank());
-  const int64_t index = int_of(node.args()[2]).value_or(0);
+  const size_t dim = dim_of(call.dim(), type.rank());
+  const int64_t index = int_of(call.index()).value_or(0);
   ValueSpec spec = lowering.spec_of(from, Form::kRowMajor);
   spec.dims[dim] = 1;
   const uint32_t row = lowering.define_hidden(spec);
@@ -269,8 +272,9 @@ Error emit_select(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_split(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* whole = node.args()[0].value();
-  const size_t dim = dim_of(node.args()[2], whole->type.tensor.rank());
+  const ops::SplitCopyTensor call(node);
+  const ir::Value* whole = call.self().value();
+  const size_t dim = dim_of(call.dim(), whole->type.tensor.rank());
   const Form form = movement_form(lowering, whole);
   uint32_t start = 0;
   for (const auto& part : node.results()) {
@@ -285,10 +289,11 @@ Error emit_split(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_pad(Lowering& lowering, const ir::Node& node) {
+  const ops::ConstantPadNd call(node);
   const auto [from, to] = movement_of(lowering, node);
   const size_t rank = from->type.tensor.rank();
   const Form form = movement_form(lowering, from);
-  const auto list = *ints_of(node.args()[1]);  // pairs, innermost dimension first
+  const auto list = *ints_of(call.pad());  // pairs, innermost dimension first
   const size_t count = Lowering::dims_of(from->type.tensor, form).size();
   std::vector<uint32_t> before(count, 0), after(count, 0);
   for (size_t i = 0; 2 * i + 1 < list.size(); ++i) {
@@ -296,7 +301,7 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
     before[position] = static_cast<uint32_t>(list[2 * i]);
     after[position] = static_cast<uint32_t>(list[2 * i + 1]);
   }
-  const auto value = static_cast<float>(*passes::number_of(node.args()[2]));
+  const auto value = static_cast<float>(*passes::number_of(call.value()));
   const uint32_t input = lowering.id_of(from, form);
   const uint32_t output = lowering.define(to, form);
   lowering.writer.add_node(NodeUnion::NodeUnion_StaticConstantPad,

@@ -1,5 +1,6 @@
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 
@@ -32,19 +33,22 @@ Error write_fully_connected(Lowering& lowering, const ir::Node& node, const ir::
 }  // namespace
 
 Error emit_linear(Lowering& lowering, const ir::Node& node) {
-  return write_fully_connected(lowering, node, node.args()[0], node.args()[1], node.args()[2], false);
+  const ops::Linear call(node);
+  return write_fully_connected(lowering, node, call.input(), call.weight(), call.bias(), false);
 }
 
 Error emit_addmm(Lowering& lowering, const ir::Node& node) {
-  return write_fully_connected(lowering, node, node.args()[1], node.args()[2], node.args()[0], true);
+  const ops::Addmm call(node);
+  return write_fully_connected(lowering, node, call.mat1(), call.mat2(), call.self(), true);
 }
 
 Error emit_matmul(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* second = node.args()[1].value();
+  const ops::Mm call(node);
+  const ir::Value* second = call.mat2().value();
   if (node.op == op::mm && passes::constant_of(lowering.program(), second) != nullptr) {
-    return write_fully_connected(lowering, node, node.args()[0], node.args()[1], kNone, true);
+    return write_fully_connected(lowering, node, call.self(), call.mat2(), kNone, true);
   }
-  const uint32_t a = lowering.id_of(node.args()[0].value(), Form::kRowMajor);
+  const uint32_t a = lowering.id_of(call.self().value(), Form::kRowMajor);
   const uint32_t swapped = lowering.swapped(second);
   const bool is_swapped = swapped != kInvalidId;
   const uint32_t b = is_swapped ? swapped : lowering.id_of(second, Form::kRowMajor);

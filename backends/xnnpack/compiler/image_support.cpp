@@ -4,6 +4,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::xnnpack {
@@ -30,11 +31,13 @@ std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
 }
 
 std::string pooling(const Question& q, bool is_max) {
+  const ops::MaxPool2d call(q.node);
   if (!is_image(q.type(0))) {
     return "only 2-D pooling of a batch";
   }
-  const auto window = pair_of(q.arg(1)), stride = pair_of(q.arg(2), &q.arg(1)), padding = pair_of(q.arg(3));
-  const auto dilation = is_max ? pair_of(q.arg(4)) : std::optional(std::pair<int64_t, int64_t>(1, 1));
+  const auto window = pair_of(call.kernel_size()), stride = pair_of(call.stride(), &call.kernel_size()),
+             padding = pair_of(call.padding());
+  const auto dilation = is_max ? pair_of(call.dilation()) : std::optional(std::pair<int64_t, int64_t>(1, 1));
   if (!window || !stride || !padding || !dilation) {
     return "windows that are computed at run time";
   }
@@ -49,7 +52,7 @@ std::string pooling(const Question& q, bool is_max) {
   if (!in.dims[1].is_static()) {
     return "a dynamic number of channels";
   }
-  const bool ceil_mode = int_of(q.arg(is_max ? 5 : 4)).value_or(0) != 0;
+  const bool ceil_mode = int_of(is_max ? call.ceil_mode() : ops::AvgPool2d(q.node).ceil_mode()).value_or(0) != 0;
   if (ceil_mode) {
     if (!in.dims[2].is_static() || !in.dims[3].is_static()) {
       return "ceil_mode of images of any size";
@@ -75,11 +78,12 @@ size_t num_dynamic(const ir::TensorType& type) {
 }
 
 std::string convolution(const Question& q) {
+  const ops::Convolution call(q.node);
   const ir::TensorType& x = *q.type(0);
   if (x.rank() != 4 && x.rank() != 3) {
     return "only 1-D and 2-D convolution";
   }
-  const bool quantized = is_quantized_weight(q.arg(1).value());
+  const bool quantized = is_quantized_weight(call.weight().value());
   if (quantized) {
     if (const std::string why = quantized_product_refusal(q, 0, 1, 2); !why.empty()) {
       return why;
@@ -87,12 +91,12 @@ std::string convolution(const Question& q) {
   } else if (!q.is_constant(1)) {
     return "its filter is not constant";
   }
-  if (!quantized && !q.arg(2).is_none() && !q.is_constant(2)) {
+  if (!quantized && !call.bias().is_none() && !q.is_constant(2)) {
     return "its bias is not constant";
   }
-  const auto stride = ints_of(q.arg(3)), padding = ints_of(q.arg(4)), dilation = ints_of(q.arg(5)),
-             extra = ints_of(q.arg(7));
-  const auto groups = int_of(q.arg(8));
+  const auto stride = ints_of(call.stride()), padding = ints_of(call.padding()), dilation = ints_of(call.dilation()),
+             extra = ints_of(call.output_padding());
+  const auto groups = int_of(call.groups());
   if (!stride || !padding || !dilation || !extra || !groups) {
     return "strides, paddings or groups that are computed at run time";
   }
@@ -110,7 +114,7 @@ std::string convolution(const Question& q) {
   if (!x.dims[1].is_static()) {
     return "a dynamic number of channels";
   }
-  const bool transposed = int_of(q.arg(6)).value_or(0) != 0;
+  const bool transposed = int_of(call.transposed()).value_or(0) != 0;
   if (transposed) {
     for (size_t i = 0; i < extra->size(); ++i) {
       if ((*extra)[i] >= (*stride)[i] && (*extra)[i] != 0) {
@@ -137,17 +141,18 @@ std::string max_pool(const Question& q) {
 }
 
 std::string avg_pool(const Question& q) {
-  if (!q.arg(6).is_none()) {
+  if (!ops::AvgPool2d(q.node).divisor_override().is_none()) {
     return "a divisor of its own";
   }
   return pooling(q, false);
 }
 
 std::string mean(const Question& q) {
+  const ops::MeanDim call(q.node);
   const size_t rank = q.type(0)->rank();
-  const auto dims = ints_of(q.arg(1));
+  const auto dims = ints_of(call.dim());
   constexpr const char* kOnly = "only the mean over height and width of an image, or the length of a line";
-  if ((rank != 4 && rank != 3) || !dims || !q.arg(3).is_none()) {
+  if ((rank != 4 && rank != 3) || !dims || !call.dtype().is_none()) {
     return kOnly;
   }
   std::vector<int64_t> axes;
@@ -156,7 +161,7 @@ std::string mean(const Question& q) {
   }
   std::sort(axes.begin(), axes.end());
   if (rank == 3) {
-    return axes == std::vector<int64_t>{2} && num_dynamic(*q.type(0)) <= 1 && is_made_as_image(q.arg(0).value())
+    return axes == std::vector<int64_t>{2} && num_dynamic(*q.type(0)) <= 1 && is_made_as_image(call.self().value())
                ? kTaken
                : kOnly;
   }
@@ -164,6 +169,7 @@ std::string mean(const Question& q) {
 }
 
 std::string resize(const Question& q) {
+  const ops::UpsampleBilinear2dVec call(q.node);
   const ir::TensorType& in = *q.type(0);
   const ir::TensorType& out = q.result_type();
   if (in.rank() != 4 || !in.dims[1].is_static() || !in.dims[2].is_static() || !in.dims[3].is_static() ||
@@ -171,8 +177,8 @@ std::string resize(const Question& q) {
     return "dynamic sizes";
   }
   // A scale that is not the ratio of sizes moves the pixels a little; the library only knows the ratio.
-  if (const auto* scales = q.arg(3).as<ir::Argument::Doubles>();
-      scales != nullptr && int_of(q.arg(2)).value_or(0) == 0) {
+  if (const auto* scales = call.scale_factors().as<ir::Argument::Doubles>();
+      scales != nullptr && int_of(call.align_corners()).value_or(0) == 0) {
     for (size_t i = 0; i < 2 && i < scales->size(); ++i) {
       if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
         return "a scale that is not the ratio of sizes";
@@ -198,7 +204,7 @@ std::string nearest(const Question& q) {
       return "pixels that are not repeated one to five times";
     }
   }
-  const auto* scales = q.arg(2).as<ir::Argument::Doubles>();
+  const auto* scales = ops::UpsampleNearest2dVec(q.node).scale_factors().as<ir::Argument::Doubles>();
   for (size_t i = 0; scales != nullptr && i < 2 && i < scales->size(); ++i) {
     if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
       return "a scale that is not the ratio of sizes";

@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/compiler/op_support.h"
 #include "base/half.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 
 namespace et::backends::xnnpack {
@@ -32,6 +33,7 @@ bool is_same_memory(const ir::TensorType& type) {
 
 /// The range of a clamp-like node; nothing for others.
 std::optional<Clamp> clamp_of(const ir::Node& node) {
+  const ops::Clamp call(node);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (node.op == op::relu) {
     return Clamp{0, kInfinity};
@@ -40,9 +42,9 @@ std::optional<Clamp> clamp_of(const ir::Node& node) {
     return std::nullopt;
   }
   Clamp range{-kInfinity, kInfinity};
-  const auto low = passes::number_of(node.args()[1]);
-  const auto high = passes::number_of(node.args()[2]);
-  if ((!low && !node.args()[1].is_none()) || (!high && !node.args()[2].is_none())) {
+  const auto low = passes::number_of(call.min());
+  const auto high = passes::number_of(call.max());
+  if ((!low && !call.min().is_none()) || (!high && !call.max().is_none())) {
     return std::nullopt;
   }
   range.min = low ? static_cast<float>(*low) : range.min;
@@ -161,8 +163,9 @@ void Lowering::add_inputs(passes::BackendPayload& out) {
     }
     for (const ir::Node* user : input->users()) {
       if (is_dequantize(*user)) {
-        parameters_[input.get()] = {static_cast<float>(*passes::number_of(user->args()[1])),
-                                    static_cast<int32_t>(*passes::int_of(user->args()[2]))};
+        const ops::QuantizedDecomposedDequantizePerTensor call(*user);
+        parameters_[input.get()] = {static_cast<float>(*passes::number_of(call.scale())),
+                                    static_cast<int32_t>(*passes::int_of(call.zero_point()))};
       }
     }
     const uint32_t id = writer.add_value(spec_of(input.get(), Form::kRowMajor), position++, kExternalInput);

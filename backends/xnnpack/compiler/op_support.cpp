@@ -7,6 +7,7 @@
 #include "backends/xnnpack/compiler/emitters.h"
 #include "backends/xnnpack/compiler/image_support.h"
 #include "backends/xnnpack/compiler/quantization.h"
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
 
@@ -37,7 +38,7 @@ std::string binary(const Question& q) {
   if (q.type(0) == nullptr) {
     return "its first operand is a number";
   }
-  if (q.type(1) == nullptr && !number_of(q.arg(1))) {
+  if (q.type(1) == nullptr && !number_of(ops::AddTensor(q.node).other())) {
     return "an operand that is computed at run time and is no tensor";
   }
   if (q.is_constant(0) && (q.type(1) == nullptr || q.is_constant(1))) {
@@ -52,33 +53,35 @@ std::string binary(const Question& q) {
 }
 
 std::string add_or_sub(const Question& q) {
-  const auto alpha = q.node.args().size() > 2 ? number_of(q.arg(2)) : std::optional<double>(1);
+  const auto alpha = q.node.args().size() > 2 ? number_of(ops::AddTensor(q.node).alpha()) : std::optional<double>(1);
   return alpha && *alpha == 1 ? binary(q) : "a factor alpha";
 }
 
 std::string reversed_sub(const Question& q) {
-  const auto alpha = number_of(q.arg(2));
-  return alpha && *alpha == 1 && number_of(q.arg(1)) ? kTaken : "a factor alpha, or a number computed at run time";
+  const ops::RsubScalar call(q.node);
+  const auto alpha = number_of(call.alpha());
+  return alpha && *alpha == 1 && number_of(call.other()) ? kTaken : "a factor alpha, or a number computed at run time";
 }
 
 std::string power(const Question& q) {
-  const auto exponent = number_of(q.arg(1));
+  const auto exponent = number_of(ops::PowTensorScalar(q.node).exponent());
   return exponent && (*exponent == 2 || *exponent == 0.5 || *exponent == -0.5) ? kTaken
                                                                                : "only exponents 2, 0.5 and -0.5";
 }
 
 std::string clamp(const Question& q) {
+  const ops::Clamp call(q.node);
   for (size_t i = 1; i < 3; ++i) {
     if (!q.arg(i).is_none() && !number_of(q.arg(i))) {
       return "a bound that is computed at run time";
     }
   }
-  const auto low = number_of(q.arg(1)), high = number_of(q.arg(2));
+  const auto low = number_of(call.min()), high = number_of(call.max());
   return !low || !high || *low <= *high ? kTaken : "its lower bound is above the upper one";
 }
 
 std::string gelu(const Question& q) {
-  const auto* approximate = q.arg(1).as<std::string>();
+  const auto* approximate = ops::Gelu(q.node).approximate().as<std::string>();
   return approximate == nullptr || *approximate == "none" ? kTaken : "the tanh approximation";
 }
 
@@ -89,12 +92,12 @@ std::string elu(const Question& q) {
       return "a scale";
     }
   }
-  const auto alpha = number_of(q.arg(1));
+  const auto alpha = number_of(ops::Elu(q.node).alpha());
   return alpha && *alpha > 0 && std::isnormal(static_cast<float>(*alpha)) ? kTaken : "an alpha that is not positive";
 }
 
 std::string leaky_relu(const Question& q) {
-  const auto slope = number_of(q.arg(1));
+  const auto slope = number_of(ops::LeakyRelu(q.node).negative_slope());
   return slope && std::isfinite(*slope) && std::isnormal(static_cast<float>(*slope))
              ? kTaken
              : "a slope that is zero or no number";
@@ -109,9 +112,10 @@ std::string prelu(const Question& q) {
 }
 
 std::string softmax(const Question& q) {
+  const ops::Softmax_ call(q.node);
   const size_t rank = q.type(0)->rank();
-  const auto dim = rank == 0 ? std::nullopt : dim_of(q.arg(1), rank);
-  const bool over_channels = dim && *dim == 1 && (rank == 3 || rank == 4) && is_made_as_image(q.arg(0).value());
+  const auto dim = rank == 0 ? std::nullopt : dim_of(call.dim(), rank);
+  const bool over_channels = dim && *dim == 1 && (rank == 3 || rank == 4) && is_made_as_image(call.self().value());
   return dim && (*dim == rank - 1 || over_channels) ? kTaken
                                                     : "only along the last dimension, or the channels of an image";
 }
@@ -131,16 +135,17 @@ bool is_plain_bias(const Question& q, size_t i) {
 }
 
 std::string linear(const Question& q) {
+  const ops::Linear call(q.node);
   if (q.type(0)->rank() == 0) {
     return "a scalar";
   }
-  if (!q.arg(2).is_none() && !is_plain_bias(q, 2)) {
+  if (!call.bias().is_none() && !is_plain_bias(q, 2)) {
     return kNoPlainBias;
   }
-  if (is_quantized_weight(q.arg(1).value())) {
+  if (is_quantized_weight(call.weight().value())) {
     return quantized_product_refusal(q, 0, 1, 2);
   }
-  if (!q.arg(2).is_none() && !q.is_constant(2)) {
+  if (!call.bias().is_none() && !q.is_constant(2)) {
     return "its bias is not constant";
   }
   return constant_matrix(q, 1, "its weight");
@@ -177,11 +182,12 @@ std::string batch_norm(const Question& q) {
 }
 
 std::string concatenate(const Question& q) {
-  const auto* list = q.arg(0).as<ir::Argument::List>();
+  const ops::Cat call(q.node);
+  const auto* list = call.tensors().as<ir::Argument::List>();
   if (list == nullptr || list->size() < 2) {
     return "less than two tensors";
   }
-  const auto dim = dim_of(q.arg(1), q.result_type().rank());
+  const auto dim = dim_of(call.dim(), q.result_type().rank());
   for (const ir::Argument& item : *list) {
     if (item.value() == nullptr || item.value()->type.tensor.dtype != q.result_type().dtype ||
         item.value()->type.tensor.rank() != q.result_type().rank()) {
@@ -197,32 +203,36 @@ std::string concatenate(const Question& q) {
   return dim ? kTaken : "a dimension that is computed at run time";
 }
 
-std::string permute(const Question& q) { return q.type(0)->rank() >= 1 && ints_of(q.arg(1)) ? kTaken : "a scalar"; }
+std::string permute(const Question& q) {
+  return q.type(0)->rank() >= 1 && ints_of(ops::PermuteCopy(q.node).dims()) ? kTaken : "a scalar";
+}
 
 std::string view(const Question& q) {
   return num_dynamic(q.result_type()) <= 1 ? kTaken : "a shape with more than one dynamic dimension";
 }
 
 std::string slice(const Question& q) {
+  const ops::SliceCopyTensor call(q.node);
   const ir::TensorType& in = *q.type(0);
-  const auto dim = dim_of(q.arg(1), in.rank());
-  const auto step = int_of(q.arg(4));
+  const auto dim = dim_of(call.dim(), in.rank());
+  const auto step = int_of(call.step());
   if (!dim || !step || *step != 1) {
     return "a step other than 1";
   }
   if (!in.dims[*dim].is_static() || !q.result_type().dims[*dim].is_static()) {
     return "a part of a dynamic dimension";
   }
-  if (!int_of(q.arg(2)) && !q.arg(2).is_none()) {
+  if (!int_of(call.start()) && !call.start().is_none()) {
     return "a start that is computed at run time";
   }
   return kTaken;
 }
 
 std::string select(const Question& q) {
+  const ops::SelectCopyInt call(q.node);
   const ir::TensorType& in = *q.type(0);
-  const auto dim = dim_of(q.arg(1), in.rank());
-  if (!dim || !int_of(q.arg(2)) || !in.dims[*dim].is_static()) {
+  const auto dim = dim_of(call.dim(), in.rank());
+  if (!dim || !int_of(call.index()) || !in.dims[*dim].is_static()) {
     return "an index that is computed at run time, or a dynamic dimension";
   }
   return view(q);
@@ -230,7 +240,7 @@ std::string select(const Question& q) {
 
 std::string split(const Question& q) {
   const ir::TensorType& in = *q.type(0);
-  const auto dim = dim_of(q.arg(2), in.rank());
+  const auto dim = dim_of(ops::SplitCopyTensor(q.node).dim(), in.rank());
   if (!dim || !in.dims[*dim].is_static()) {
     return "a dynamic dimension";
   }
@@ -247,8 +257,9 @@ std::string split(const Question& q) {
 }
 
 std::string pad(const Question& q) {
-  const auto list = ints_of(q.arg(1));
-  const auto value = number_of(q.arg(2));
+  const ops::ConstantPadNd call(q.node);
+  const auto list = ints_of(call.pad());
+  const auto value = number_of(call.value());
   if (!list || !value || !std::isfinite(*value)) {
     return "paddings that are computed at run time";
   }

@@ -6,6 +6,7 @@
 
 #include "backends/xnnpack/compiler/emitters.h"
 #include "base/half.h"
+#include "ir/op_views.h"
 #include "numerics/nibbles.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
@@ -65,11 +66,15 @@ std::string dynamic_refusal(const Question& q) {
 /// Nodes that the emitters of their users have written already, or that write nothing by themselves.
 Error emit_nothing(Lowering&, const ir::Node&) { return Error::Ok; }
 
+/// Of a quantize or dequantize with a scale that is known before.
+AffineParameters parameters_of(const ir::Node& node) {
+  const ops::QuantizedDecomposedQuantizePerTensor call(node);
+  return {static_cast<float>(*number_of(call.scale())), static_cast<int32_t>(*int_of(call.zero_point()))};
+}
+
 Error emit_quantize(Lowering& lowering, const ir::Node& node) {
   const ir::Value* from = node.args()[0].value();
-  const AffineParameters parameters{static_cast<float>(*number_of(node.args()[1])),
-                                    static_cast<int32_t>(*int_of(node.args()[2]))};
-  lowering.set_parameters(node.result(), parameters);
+  lowering.set_parameters(node.result(), parameters_of(node));
   const Form form = lowering.form_of(from);
   const uint32_t input = lowering.id_of(from, form);
   lowering.writer.add_unary(NodeUnion::NodeUnion_Convert, input, lowering.define(node.result(), form),
@@ -81,8 +86,7 @@ Error emit_quantize(Lowering& lowering, const ir::Node& node) {
 Error emit_dequantize(Lowering& lowering, const ir::Node& node) {
   const ir::Value* integers = node.args()[0].value();
   if (lowering.parameters(integers) == nullptr) {
-    lowering.set_parameters(
-        integers, {static_cast<float>(*number_of(node.args()[1])), static_cast<int32_t>(*int_of(node.args()[2]))});
+    lowering.set_parameters(integers, parameters_of(node));
   }
   return Error::Ok;
 }
@@ -124,12 +128,13 @@ const OperatorRow* find_quantization_operator(std::string_view op) {
 }
 
 std::string static_refusal(const Question& q) {
+  const ops::QuantizedDecomposedQuantizePerTensor call(q.node);
   if (!q.options.static_quant) {
     return "static quantization, which the partitioner was told to leave";
   }
-  const auto scale = number_of(q.arg(1));
-  const auto low = int_of(q.arg(3)), high = int_of(q.arg(4));
-  if (!scale || !int_of(q.arg(2)) || !low || !high) {
+  const auto scale = number_of(call.scale());
+  const auto low = int_of(call.quant_min()), high = int_of(call.quant_max());
+  if (!scale || !int_of(call.zero_point()) || !low || !high) {
     return "a scale that is computed at run time";
   }
   const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : q.type(0)->dtype;
@@ -163,13 +168,15 @@ std::optional<IntegerWeight> read_weight(const ir::Program& program, const ir::V
   }
   if (node.op == kDequantize) {
     out.spec.datatype = payload::Datatype_qint8;
-    out.scales = {number_of(node.args()[1]).value_or(weight->scales[0])};
+    out.scales = {number_of(ops::QuantizedDecomposedDequantizePerTensor(node).scale()).value_or(weight->scales[0])};
     out.spec.quant.scale = weight->scales[0];
     return out;
   }
   const bool by_group = node.op == kDequantizeGroup;
-  const int64_t low = int_of(node.args()[by_group ? 3 : 4]).value_or(-128);
-  const int64_t high = int_of(node.args()[by_group ? 4 : 5]).value_or(127);
+  const ops::QuantizedDecomposedDequantizePerChannel by_channel(node);
+  const ops::QuantizedDecomposedDequantizePerChannelGroup in_groups(node);
+  const int64_t low = int_of(by_group ? in_groups.quant_min() : by_channel.quant_min()).value_or(-128);
+  const int64_t high = int_of(by_group ? in_groups.quant_max() : by_channel.quant_max()).value_or(127);
   const bool is_4_bit = low >= -8 && high <= 7;
   out.scales.assign(weight->scales.begin(), weight->scales.end());
   if (by_group) {
@@ -210,7 +217,7 @@ const ir::Value* dynamic_source(const ir::Value* value) {
   if (quantize == nullptr || (quantize->op != kQuantizeTensor && quantize->op != kQuantizeToken)) {
     return nullptr;
   }
-  const ir::Node* choose = producer(quantize->args()[1].value());
+  const ir::Node* choose = producer(ops::QuantizedDecomposedQuantizePerTensorTensor(*quantize).scale().value());
   const bool chosen = choose != nullptr && is_one_of(choose->op, {kChoose, kChooseSymmetric, kChooseToken}) &&
                       choose->args()[0].value() == quantize->args()[0].value();
   return chosen ? quantize->args()[0].value() : nullptr;
@@ -352,8 +359,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
     if (quantize == nullptr) {
       return lowering.refuse(node, "needs a quantized result");
     }
-    lowering.set_parameters(quantize->result(), {static_cast<float>(*number_of(quantize->args()[1])),
-                                                 static_cast<int32_t>(*int_of(quantize->args()[2]))});
+    lowering.set_parameters(quantize->result(), parameters_of(*quantize));
     lowering.skip(quantize);
     result = quantize->result();
   }
@@ -362,10 +368,6 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
 }
 
 namespace {
-
-AffineParameters parameters_of(const ir::Node& quantize) {
-  return {static_cast<float>(*number_of(quantize.args()[1])), static_cast<int32_t>(*int_of(quantize.args()[2]))};
-}
 
 /// Defines the integers behind a float result, whose quantize is skipped.
 const ir::Value* take_quantize(Lowering& lowering, const ir::Node& quantize) {
@@ -386,11 +388,12 @@ const ir::Node* quantize_after_clamps(const Lowering& lowering, const ir::Node& 
 }  // namespace
 
 bool emit_quantized_binary(Lowering& lowering, const ir::Node& node, NodeUnion type) {
+  const ops::AddTensor call(node);
   if (!is_one_of(node.op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor})) {
     return false;  // of the others the library has no fast integer kernels
   }
-  const ir::Value* a = node.args()[0].value();
-  const ir::Value* b = node.args()[1].value();
+  const ir::Value* a = call.self().value();
+  const ir::Value* b = call.other().value();
   if (lowering.dequantized(a) == nullptr || lowering.dequantized(b) == nullptr ||
       quantize_after_clamps(lowering, node) == nullptr) {
     return false;
@@ -418,7 +421,8 @@ std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node)
 }
 
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* from = node.args()[0].value();
+  const ops::Clamp call(node);
+  const ir::Value* from = call.self().value();
   const AffineParameters* parameters = lowering.dequantized(from);
   const ir::Node* quantize = lowering.quantize_behind(node.result());
   if (parameters == nullptr || quantize == nullptr || !same(*parameters, parameters_of(*quantize))) {
@@ -427,8 +431,8 @@ bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Clamp range{0, kInfinity};
   if (node.op != op::relu) {
-    range.min = static_cast<float>(number_of(node.args()[1]).value_or(-kInfinity));
-    range.max = static_cast<float>(number_of(node.args()[2]).value_or(kInfinity));
+    range.min = static_cast<float>(number_of(call.min()).value_or(-kInfinity));
+    range.max = static_cast<float>(number_of(call.max()).value_or(kInfinity));
   }
   const Form form = lowering.form_of(from);
   const uint32_t input = lowering.id_of(lowering.integers(from), form);
@@ -455,7 +459,7 @@ bool emit_quantized_concatenate(Lowering& lowering, const ir::Node& node, const 
   }
   const ir::Value* result = take_quantize(lowering, *quantize);
   const auto rank = static_cast<int64_t>(result->type.tensor.rank());
-  const int64_t dim = int_of(node.args()[1]).value_or(0);
+  const int64_t dim = int_of(ops::Cat(node).dim()).value_or(0);
   return concatenate_values(lowering, node, integers, result, static_cast<size_t>(dim < 0 ? dim + rank : dim),
                             image ? Form::kImage : Form::kRowMajor) == Error::Ok;
 }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
+#include "passes/quantized_values.h"
 
 #include "backends/xnnpack/compiler/quantization.h"
 
@@ -19,6 +22,10 @@ constexpr float kLargestFactor = 256.0F;
 /// Of a bias in int32: the other half is left for the sum.
 constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kQuantize = op::quantized_decomposed_quantize_per_tensor;
+
+double scale_of(const ir::Node& quantize) {
+  return *number_of(ops::QuantizedDecomposedQuantizePerTensor(quantize).scale());
+}
 
 bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
 
@@ -77,8 +84,8 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
   if (is_linear && read->spec.dims.size() != 2) {
     return "its weight is no matrix";
   }
-  const bool transposed = !is_linear && int_of(q.arg(6)).value_or(0) != 0;
-  const int64_t groups = is_linear ? 1 : int_of(q.arg(8)).value_or(1);
+  const bool transposed = !is_linear && int_of(ops::Convolution(q.node).transposed()).value_or(0) != 0;
+  const int64_t groups = is_linear ? 1 : int_of(ops::Convolution(q.node).groups()).value_or(1);
   if (type == payload::Datatype_qcint8 && read->axis != (transposed ? 1u : 0u)) {
     return "scales that are not those of output channels";
   }
@@ -98,8 +105,7 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
       const ir::Node &from = *q.arg(input).value()->producer(), &to = *last->result()->users().front();
       const std::string why = static_refusal({from, q.program, q.options});
       const std::string behind = why.empty() ? static_refusal({to, q.program, q.options}) : why;
-      return behind.empty() ? scale_refusal(q, *read, bias, *number_of(from.args()[1]), *number_of(to.args()[1]))
-                            : behind;
+      return behind.empty() ? scale_refusal(q, *read, bias, scale_of(from), scale_of(to)) : behind;
     }
     case InputKind::kDynamic:
       if (!q.options.dynamic_quant) {
@@ -130,7 +136,8 @@ bool computes_on_integers(const ir::Node& node) {
     first = first->args()[0].value()->producer();
   }
   if (is_one_of(first->op, {op::linear, op::convolution})) {
-    return is_quantized_weight(first->args()[1].value()) && input_kind(first->args()[0].value()) != InputKind::kFloat;
+    return is_quantized_weight(ops::Linear(*first).weight().value()) &&
+           input_kind(first->args()[0].value()) != InputKind::kFloat;
   }
   bool any = false, all = true;
   first->for_each_input([&](const ir::Value* input) {
@@ -154,14 +161,11 @@ bool feeds_products_only(const ir::Value* value, const Question& question) {
     return false;
   }
   return std::all_of(value->users().begin(), value->users().end(), [&](const ir::Node* user) {
-    if (is_one_of(
-            user->op,
-            {op::quantized_decomposed_quantize_per_tensor_tensor, op::quantized_decomposed_quantize_per_token,
-             op::quantized_decomposed_dequantize_per_tensor_tensor, op::quantized_decomposed_dequantize_per_token})) {
+    if (passes::is_run_time_conversion(user->op) && !ops::has_tag(user->op, ops::kReduction)) {  // no choice of scales
       return feeds_products_only(user->result(), question);
     }
     const bool is_product = is_one_of(user->op, {op::linear, op::convolution});
-    return is_product && user->args()[0].value() == value && is_quantized_weight(user->args()[1].value()) &&
+    return is_product && user->args()[0].value() == value && is_quantized_weight(ops::Linear(*user).weight().value()) &&
            refusal_alone(Question{*user, question.program, question.options}, 0, 1, 2).empty();
   });
 }
@@ -170,7 +174,7 @@ std::string quantized_product_refusal(const Question& q, size_t input, size_t we
   std::string why = refusal_alone(q, input, weight, bias);
   if (why.empty() && input_kind(q.arg(input).value()) == InputKind::kDynamic) {
     const ir::Node* quantize = q.arg(input).value()->producer()->args()[0].value()->producer();
-    const ir::Node* choose = quantize->args()[1].value()->producer();
+    const ir::Node* choose = ops::QuantizedDecomposedQuantizePerTensorTensor(*quantize).scale().value()->producer();
     for (const auto& result : choose->results()) {
       if (!feeds_products_only(result.get(), q)) {
         return "its input is quantized at run time together with that of something that is not taken";

@@ -5,22 +5,23 @@
 
 #include "emit/data_pool.h"
 #include "numerics/sparse_bytes.h"
-#include "ops/names.h"
 #include "ops/op_table.h"
 
 namespace et::emit {
 namespace {
 
-constexpr std::string_view kProducts[] = {
-    op::et_dynamic_gru,     op::et_dynamic_linear,     op::et_dynamic_lstm,    op::et_quantized_convolution,
-    op::et_quantized_gru,   op::et_quantized_linear,   op::et_quantized_lstm,  op::et_weight_only_convolution,
-    op::et_weight_only_gru, op::et_weight_only_linear, op::et_weight_only_lstm};
+/// Multiplies an input by integers. Tables of integers, whose rows are looked up, have no input.
+bool is_product(const ops::OpInfo& op) {
+  const auto takes = [&op](std::string_view name) {
+    return std::any_of(op.arguments.begin(), op.arguments.end(), [name](const auto& one) { return one.name == name; });
+  };
+  return takes("input") && takes("weight_scales");
+}
 
 /// True when `value` is the weight of this call and no other argument.
 bool is_weight_of(const ir::Value& value, const ir::Node& node) {
-  const std::string_view op = std::string_view(node.op).substr(0, node.op.find('.'));
   const ops::OpInfo* const info = ops::find_out(node.op);
-  if (info == nullptr || std::find(std::begin(kProducts), std::end(kProducts), op) == std::end(kProducts)) {
+  if (info == nullptr || !is_product(*info)) {
     return false;
   }
   bool is_weight = false;

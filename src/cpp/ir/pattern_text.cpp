@@ -5,6 +5,7 @@
 
 #include "ir/scanner.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 
 namespace et::ir {
 namespace {
@@ -29,13 +30,10 @@ std::string without_copy(std::string_view name) {
                 : std::string(name);
 }
 
-/// Operators whose first two arguments may change places.
-constexpr std::string_view kCommutative[] = {"aten::add", "aten::mul", "aten::maximum", "aten::minimum"};
-
-Callee::Order order_of(std::string_view op, bool is_swapped) {
-  const bool any =
-      std::find(std::begin(kCommutative), std::end(kCommutative), without_overload(op)) != std::end(kCommutative);
-  return is_swapped ? Callee::Order::kSwapped : any ? Callee::Order::kEither : Callee::Order::kGiven;
+Callee::Order order_of(const ops::OpInfo& op, bool is_swapped) {
+  return is_swapped                      ? Callee::Order::kSwapped
+         : op.has_tag(ops::kCommutative) ? Callee::Order::kEither
+                                         : Callee::Order::kGiven;
 }
 
 /// All operators that a name in a pattern stands for.
@@ -54,7 +52,7 @@ std::vector<Callee> callees_of(std::string_view name) {
     const bool is_swapped = full == "aten::sub" && without_overload(op.name) == "aten::rsub";
     const std::string plain = without_copy(op.name);
     if (is_swapped || op.name == full || plain == full || without_overload(plain) == full) {
-      found.push_back({&op, order_of(op.name, is_swapped)});
+      found.push_back({&op, order_of(op, is_swapped)});
     }
   }
   return found;

@@ -11,28 +11,33 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/dtype.h"
 #include "base/span.h"
+#include "ops/costs.h"
 
 namespace et::ops {
 
 /// What an operator is, beyond its schema. Bits of OpInfo::tags.
-enum Tag : uint16_t {
-  kCore = 1 << 0,           ///< Member of Core ATen.
-  kPointwise = 1 << 1,      ///< An output element depends only on the input elements at its (broadcast) position.
-  kReduction = 1 << 2,      ///< An output element depends on many input elements.
-  kView = 1 << 3,           ///< The functional form returns an alias of its first argument; the out variant copies.
-  kMutates = 1 << 4,        ///< Writes one of its arguments (Argument::is_mutated says which).
-  kRandom = 1 << 5,         ///< Draws from the generator: two equal calls differ, so never folded or merged.
-  kDataDependent = 1 << 6,  ///< Output sizes depend on the values of the inputs.
-  kSymbolic = 1 << 7,       ///< Computes numbers, not tensors; run by kernels/prim.
-  kFused = 1 << 8,          ///< Our own operator, made by a pass or kept whole by the importer.
-  kIrreducible = 1 << 9,    ///< Edge keeps it although torch would decompose it further.
-  kCheap = 1 << 10,         ///< Makes its result in the time it takes to write it.
-  kClamps = 1 << 11,        ///< Limits elements to a range.
-  kSameType = 1 << 12,      ///< Returns its first argument where the result has that argument's type.
+enum Tag : uint32_t {
+  kCore = 1 << 0,            ///< Member of Core ATen.
+  kPointwise = 1 << 1,       ///< An output element depends only on the input elements at its (broadcast) position.
+  kReduction = 1 << 2,       ///< An output element depends on many input elements.
+  kView = 1 << 3,            ///< The functional form returns an alias of its first argument; the out variant copies.
+  kMutates = 1 << 4,         ///< Writes one of its arguments (Argument::is_mutated says which).
+  kRandom = 1 << 5,          ///< Draws from the generator: two equal calls differ, so never folded or merged.
+  kDataDependent = 1 << 6,   ///< Output sizes depend on the values of the inputs.
+  kSymbolic = 1 << 7,        ///< Computes numbers, not tensors; run by kernels/prim.
+  kFused = 1 << 8,           ///< Our own operator, made by a pass or kept whole by the importer.
+  kIrreducible = 1 << 9,     ///< Edge keeps it although torch would decompose it further.
+  kCheap = 1 << 10,          ///< Makes its result in the time it takes to write it.
+  kClamps = 1 << 11,         ///< Limits elements to a range.
+  kSameType = 1 << 12,       ///< Returns its first argument where the result has that argument's type.
+  kCommutative = 1 << 13,    ///< Its first two arguments may change places.
+  kUninitialised = 1 << 14,  ///< Allocates without saying what is in it.
+  kRunTimeScale = 1 << 15,   ///< Quantizes by a scale that is computed at run time, or computes one.
 };
 
 /// How an operator's results come from the elements of its first argument (MOVES in codegen/ops_yaml.py).
@@ -90,7 +95,7 @@ struct OpInfo {
   /// Number of values that the functional form returns; 1 for a list of tensors.
   uint8_t num_returns;
   /// Bits of Tag.
-  uint16_t tags;
+  uint32_t tags;
   /// Element types of the main tensor for which kernels exist: bit = ScalarType's value. 0 = no statement.
   uint32_t dtypes;
   /// Bit i: an output may share the memory of out_arguments[i] when dtype, sizes and strides are equal and the value is
@@ -107,6 +112,8 @@ struct OpInfo {
   /// The operator that computes the same on integers; empty: none. Its arguments are those of `arguments` with the same
   /// name, and how these and the result are held: x_scale, x_zero_point, w_scales, output_min …
   std::string_view integers;
+  /// What decides about the cost of a call; nullopt: nothing, or the sizes of a product.
+  std::optional<WorkKind> work;
 
   bool has_tag(Tag tag) const { return (tags & tag) != 0; }
   bool supports(ScalarType dtype) const { return (dtypes >> static_cast<uint32_t>(dtype) & 1u) != 0; }

@@ -87,10 +87,13 @@ void replace(ir::Node* node, const Compressed& compressed, const ir::TensorType&
   for (const ir::Dim& dim : weight.dims) {
     size.push_back({dim.min});
   }
-  std::vector<ir::Argument> sparse{args[0], {compressed.values}, {compressed.mask}, args[2], {std::move(size)}};
+  const ops::Linear product(*node);  // of which a convolution has the first arguments
+  std::vector<ir::Argument> sparse{
+      product.input(), {compressed.values}, {compressed.mask}, product.bias(), {std::move(size)}};
   const bool is_convolution = args.size() >= 9;
   if (is_convolution) {
-    sparse.insert(sparse.end(), {args[3], args[4], args[5], args[8]});  // without transposed and output_padding
+    const ops::Convolution call(*node);
+    sparse.insert(sparse.end(), {call.stride(), call.padding(), call.dilation(), call.groups()});
   }
   sparse.push_back(has_clamp ? args[args.size() - 2] : ir::Argument{});
   sparse.push_back(has_clamp ? args[args.size() - 1] : ir::Argument{});

@@ -4,6 +4,7 @@
 
 #include "ir/op_views.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -116,6 +117,17 @@ bool is_mask_of(const ir::Node& user, const ir::Value* value) {
                        [&](const ir::Argument& argument) { return argument.value() == value; }) == 1;
 }
 
+/// Pointwise, of two tensors, the first two arguments, which repeat along dims of size 1. Of three none is the other.
+bool is_of_two_tensors(std::string_view op) {
+  const ops::OpInfo* const info = ops::find_op(op);
+  if (info == nullptr || !info->has_tag(ops::kPointwise) || info->arguments.size() < 2) {
+    return false;
+  }
+  const auto is_tensor = [](const ops::Argument& one) { return one.letter == 'T' || one.letter == 't'; };
+  return is_tensor(info->arguments[0]) && is_tensor(info->arguments[1]) &&
+         std::count_if(info->arguments.begin(), info->arguments.end(), is_tensor) == 2;
+}
+
 /// add(x, expand(y)) => add(x, y), when all users repeat elements by themselves and have the sizes from another
 /// argument of the same element type (y may have no dims, and then its type would count for less), or are attention
 /// with y as the mask. True when the expand is gone.
@@ -138,8 +150,7 @@ bool skip_expand(ir::Node& node) {
                      if (is_mask_of(*user, node.result())) {
                        return source != nullptr && source->type.tensor.rank() >= 2;
                      }
-                     return is_one_of(user->op, {op::add_Tensor, op::sub_Tensor, op::mul_Tensor, op::div_Tensor,
-                                                 op::maximum, op::minimum}) &&
+                     return is_of_two_tensors(user->op) &&
                             (fits(ops::AddTensor(*user).self()) || fits(ops::AddTensor(*user).other()));
                    });
   if (!all) {

@@ -9,6 +9,7 @@
 
 #include "ir/op_views.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -34,12 +35,6 @@ bool is_deterministic(const ir::Node& node) {
   const ops::OpInfo* op = ops::find_op(node.op);
   return op != nullptr && !op->has_tag(ops::kRandom) && !op->has_tag(ops::kMutates) &&
          !op->has_tag(ops::kDataDependent);
-}
-
-/// Allocates without saying what is in it, so there is nothing to compute.
-bool is_uninitialised(std::string_view op) {
-  return is_one_of(op, {op::empty_memory_format, op::empty_like, op::empty_strided, op::new_empty,
-                        op::dim_order_ops_empty_dim_order});
 }
 
 /// What stays although its inputs are constants: quantization that a backend gets whole, and integer weights. Kernels
@@ -143,7 +138,7 @@ Result<Changed> FoldConstants::run(ir::Graph& graph, PassContext& context) {
     const bool returned = std::any_of(node->results().begin(), node->results().end(),
                                       [&](const auto& result) { return graph.is_output(result.get()); });
     if (returned || node->results().empty() || !node->regions.empty() || !is_deterministic(*node) ||
-        is_uninitialised(node->op) || is_kept(*node, context.options) ||
+        ops::has_tag(node->op, ops::kUninitialised) || is_kept(*node, context.options) ||
         !has_constant_inputs(*node, context.program, &input_nbytes) || !worth_folding(*node, input_nbytes)) {
       return false;
     }

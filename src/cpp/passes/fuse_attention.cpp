@@ -118,7 +118,7 @@ std::optional<Match> attention_of(const ir::Match& m) {
     } else if (node->op == op::masked_fill_Scalar) {
       fits = fits && a.scale > 0 && type_of(ops::MaskedFillScalar(*node).self()) == shape &&
              broadcasts_to(type_of(m["hidden"]), shape);
-    } else if (!is_one_of(node->op, {op::view, op::view_copy, op::bmm, op::_softmax})) {
+    } else if (ops::moves_of(node->op) != ops::Moves::kReshape && !is_one_of(node->op, {op::bmm, op::_softmax})) {
       a.scale *= factor_of(*node);
       fits = fits && factor_of(*node) != 0;
     }

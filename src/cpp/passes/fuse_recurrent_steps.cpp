@@ -4,6 +4,7 @@
 
 #include "ir/op_views.h"
 #include "ops/names.h"
+#include "passes/lower_loops.h"
 #include "passes/step_gates.h"
 
 namespace et::passes {
@@ -119,7 +120,7 @@ struct Loop {
   Step step;
   ir::Value* input;  ///< the items
 
-  ir::Value* carried(size_t i) const { return (*scan->args()[0].as<ir::Argument::List>())[i].value(); }
+  ir::Value* carried(size_t i) const { return (*scan->args()[kInitial].as<ir::Argument::List>())[i].value(); }
 };
 
 /// The value that a clone copies.
@@ -134,7 +135,7 @@ std::optional<Loop> loop_of(ir::Node& scan, const ir::Program& program) {
     return std::nullopt;
   }
   const ir::Graph& body = *scan.regions.front();
-  const auto* const scanned = scan.args()[1].as<ir::Argument::List>();
+  const auto* const scanned = scan.args()[kScanned].as<ir::Argument::List>();
   ir::Value* const after = body.outputs.empty() ? nullptr : body.outputs[0].value();
   if (scanned->size() != 1 || after == nullptr || after->producer() == nullptr || after->producer()->graph() != &body ||
       after->result_index() != 0) {

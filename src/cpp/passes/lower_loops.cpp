@@ -40,8 +40,8 @@ ItemLoop item_loop(const ir::Node& node) {
     std::for_each(node.args().begin(), node.args().end(), add_scanned);
     return loop;
   }
-  const auto* initial = node.args().empty() ? nullptr : node.args()[0].as<ir::Argument::List>();
-  const auto* scanned = node.args().size() < 2 ? nullptr : node.args()[1].as<ir::Argument::List>();
+  const auto* initial = node.args().empty() ? nullptr : node.args()[kInitial].as<ir::Argument::List>();
+  const auto* scanned = node.args().size() <= kScanned ? nullptr : node.args()[kScanned].as<ir::Argument::List>();
   if (initial != nullptr && scanned != nullptr) {
     loop.initial.assign(initial->begin(), initial->end());
     std::for_each(scanned->begin(), scanned->end(), add_scanned);

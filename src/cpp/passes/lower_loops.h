@@ -4,6 +4,9 @@
 
 namespace et::passes {
 
+/// Arguments of the node "scan": lists of the first states and of what is walked.
+enum ScanArgument : size_t { kInitial, kScanned };
+
 /// Brings loops into the one form that instructions can say (ir/schedule.h): while_loop over memory of its own.
 ///
 ///  - map(x…) {body} and scan([initial…], [x…]) {body} become while_loop(0, initial…, results…) with a counter. Turn i

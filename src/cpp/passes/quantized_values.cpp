@@ -97,16 +97,7 @@ bool read_scales(const ir::Program& program, const ir::Argument& argument, Weigh
 
 }  // namespace
 
-bool is_run_time_conversion(std::string_view op) {
-  constexpr std::string_view kNamespace = "quantized_decomposed::";
-  if (op.substr(0, kNamespace.size()) != kNamespace) {
-    return false;
-  }
-  op.remove_prefix(kNamespace.size());
-  return op.substr(0, 14) == "choose_qparams" ||
-         is_one_of(op, {"quantize_per_tensor.tensor", "dequantize_per_tensor.tensor", "quantize_per_token",
-                        "dequantize_per_token"});
-}
+bool is_run_time_conversion(std::string_view op) { return ops::has_tag(op, ops::kRunTimeScale); }
 
 bool Weight::is_symmetric() const {
   return std::all_of(zero_points.begin(), zero_points.end(), [](int64_t zero) { return zero == 0; });

@@ -154,7 +154,7 @@ class Reader {
   std::optional<Polynomial> read(const ir::Node& node) {
     const auto& args = node.args();
     if (is_one_of(node.op, {op::square, op::pow_Tensor_Scalar, op::neg})) {
-      const double exponent = args.size() > 1 ? number_of(args[1]).value_or(0) : 2;
+      const double exponent = args.size() > 1 ? number_of(ops::PowTensorScalar(node).exponent()).value_or(0) : 2;
       const std::optional<Polynomial> base = read(args[0]);
       if (node.op == op::neg) {
         return base ? sum({}, *base, -1) : std::nullopt;
@@ -169,8 +169,9 @@ class Reader {
                              op::mul_Tensor, op::mul_Scalar, op::div_Tensor, op::div_Scalar})) {
       return std::nullopt;
     }
-    const std::optional<Polynomial> a = read(args[0]);
-    const std::optional<Polynomial> b = a ? read(args[1]) : std::nullopt;
+    const ops::AddTensor call(node);
+    const std::optional<Polynomial> a = read(call.self());
+    const std::optional<Polynomial> b = a ? read(call.other()) : std::nullopt;
     if (!b) {
       return std::nullopt;
     }
@@ -178,10 +179,10 @@ class Reader {
       return product(*a, *b);
     }
     if (is_one_of(node.op, {op::div_Tensor, op::div_Scalar})) {
-      const std::optional<double> divisor = scalar_of(program_, args[1]);
+      const std::optional<double> divisor = scalar_of(program_, call.other());
       return divisor && *divisor != 0 ? sum({}, *a, 1 / *divisor) : std::nullopt;
     }
-    const std::optional<double> alpha = number_of(args[2]);
+    const std::optional<double> alpha = number_of(call.alpha());
     if (!alpha) {
       return std::nullopt;
     }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "ir/op_views.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 #include "passes/quantized_values.h"
 #include "passes/rewrite.h"
 
@@ -15,59 +15,6 @@ namespace {
 
 using ops::Work;
 using ops::WorkKind;
-
-/// Operators whose kind follows from their name. What is not here is the work of a product, or costs nothing.
-constexpr std::pair<std::string_view, WorkKind> kKinds[] = {
-    {op::max_pool2d, WorkKind::pooling},
-    {op::max_pool2d_with_indices, WorkKind::pooling},
-    {op::avg_pool2d, WorkKind::pooling},
-    {op::_softmax, WorkKind::softmax},
-    {op::gelu, WorkKind::gelu},
-    {op::_prelu_kernel, WorkKind::prelu},
-    {op::sigmoid, WorkKind::exponential},
-    {op::tanh, WorkKind::exponential},
-    {op::exp, WorkKind::exponential},
-    {op::log, WorkKind::exponential},
-    {op::sin, WorkKind::exponential},
-    {op::cos, WorkKind::exponential},
-    {op::silu, WorkKind::exponential},
-    {op::elu, WorkKind::exponential},
-    {op::hardsigmoid, WorkKind::exponential},
-    {op::native_layer_norm, WorkKind::norm},
-    {op::native_group_norm, WorkKind::norm},
-    {op::et_rms_norm, WorkKind::norm},
-    {op::add_Tensor, WorkKind::elementwise},
-    {op::add_Scalar, WorkKind::elementwise},
-    {op::sub_Tensor, WorkKind::elementwise},
-    {op::sub_Scalar, WorkKind::elementwise},
-    {op::rsub_Scalar, WorkKind::elementwise},
-    {op::mul_Tensor, WorkKind::elementwise},
-    {op::mul_Scalar, WorkKind::elementwise},
-    {op::div_Tensor, WorkKind::elementwise},
-    {op::div_Scalar, WorkKind::elementwise},
-    {op::reciprocal, WorkKind::elementwise},
-    {op::maximum, WorkKind::elementwise},
-    {op::minimum, WorkKind::elementwise},
-    {op::abs, WorkKind::elementwise},
-    {op::neg, WorkKind::elementwise},
-    {op::ceil, WorkKind::elementwise},
-    {op::floor, WorkKind::elementwise},
-    {op::square, WorkKind::elementwise},
-    {op::pow_Tensor_Scalar, WorkKind::elementwise},
-    {op::sqrt, WorkKind::elementwise},
-    {op::rsqrt, WorkKind::elementwise},
-    {op::hardswish, WorkKind::elementwise},
-    {op::leaky_relu, WorkKind::elementwise},
-    {op::permute_copy, WorkKind::moves},
-    {op::cat, WorkKind::moves},
-    {op::slice_copy_Tensor, WorkKind::moves},
-    {op::split_Tensor, WorkKind::moves},
-    {op::split_copy_Tensor, WorkKind::moves},
-    {op::split_with_sizes_copy, WorkKind::moves},
-    {op::constant_pad_nd, WorkKind::moves},
-    {op::upsample_bilinear2d_vec, WorkKind::moves},
-    {op::upsample_nearest2d_vec, WorkKind::moves},
-};
 
 const ir::TensorType& type(const ir::Argument& argument) { return argument.value()->type.tensor; }
 double elements(const ir::TensorType& tensor) { return static_cast<double>(tensor.max_numel()); }
@@ -156,9 +103,8 @@ std::optional<Work> any_work(const ir::Node& node) {
 }  // namespace
 
 std::optional<Work> work_of(std::string_view op, const ir::TensorType& result) {
-  const auto* const found =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [op](const auto& row) { return row.first == op; });
-  return found == std::end(kKinds) ? std::nullopt : std::optional<Work>({found->second, false, elements(result)});
+  const ops::OpInfo* const info = ops::find_op(op);
+  return info == nullptr || !info->work ? std::nullopt : std::optional<Work>({*info->work, false, elements(result)});
 }
 
 std::optional<Work> work_of(const ir::Node& node) {

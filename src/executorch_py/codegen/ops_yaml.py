@@ -62,7 +62,15 @@ TAGS = [
     "cheap",  # makes its result in the time it takes to write it, so that a large constant need not be stored
     "clamps",  # limits elements to a range
     "same_type",  # returns its first argument where the result has that argument's type, beside `moves: reshape`
+    "commutative",  # its first two arguments may change places
+    "uninitialised",  # allocates without saying what is in it
+    "run_time_scale",  # quantizes by a scale that is computed at run time, or computes one
     "composite",  # torch takes it apart before Edge: models say it, the compiler's table does not hold it
+    "fresh",  # although torch takes it apart, its result is new memory for sure, never that of an argument
+    "activation",  # a function of one tensor that stands behind layers; not those of gates, which multiply a state
+    "uniform",  # makes a tensor of one number: of its argument `fill_value` or `s`, or of zeros
+    "probabilities",  # its largest results are what it says: near 1, nearly all others near 0
+    "dropout",  # gives its first argument back where its third, `train`, is false
 ]
 
 #: How an operator's results come from the elements of its first argument. C++: ops::Moves, in this order.
@@ -80,6 +88,14 @@ MOVES = [
 
 #: Orders in memory that an operator on images wants or takes. C++: ops::Layout, in this order.
 LAYOUTS = ["any", "channels_last"]
+
+#: How far results reach beyond what goes in, for types of a small range. Where nothing is said, they are bounded anew.
+REACHES = [
+    "same",  # no further, or by a factor that the model writes
+    "mean",  # no further, since as many elements divide the sum
+    "sum",  # as many times as elements are added up
+    "far",  # any number of times: powers, products, exponentials
+]
 
 #: Who calls the kernel of an operator that torch's table takes apart and that Edge does not keep whole.
 DOORS = [
@@ -159,6 +175,8 @@ class Op:
     joins: tuple[str, ...] = ()  # arguments that hold the elements of the result
     integers: str = ""  # the operator on integers; or the one that it becomes, which has such a form
     layout: str = ""  # one of LAYOUTS
+    reach: str = ""  # one of REACHES
+    work: str = ""  # the kind of work that decides what a call costs, of ops/work.def
     door: str = ""  # one of DOORS
     notes: str = ""
     specialised: tuple[Specialisation, ...] = ()  # of kernel libraries: tried before the kernel itself, in this order
@@ -303,7 +321,7 @@ def read_yaml(text: str) -> list[dict]:
 
 _KEYS = {
     "line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised",
-    "keep", "copy", "moves", "joins", "integers", "layout", "door",
+    "keep", "copy", "moves", "joins", "integers", "layout", "reach", "work", "door",
 }  # fmt: skip
 
 #: Orders of a tensor in memory that a specialised kernel may ask for.
@@ -371,6 +389,7 @@ def _make_op(entry: dict) -> Op:
         ("tag", tags - set(TAGS)),
         ("kind of moving", {entry["moves"]} - set(MOVES) if "moves" in entry else set()),
         ("layout", {entry["layout"]} - set(LAYOUTS) if "layout" in entry else set()),
+        ("reach", {entry["reach"]} - set(REACHES) if "reach" in entry else set()),
         ("door", {entry["door"]} - set(DOORS) if "door" in entry else set()),
         ("argument that it joins", set(joins) - {a.name for a in schema.arguments}),
     ):
@@ -390,7 +409,10 @@ def _make_op(entry: dict) -> Op:
     names = {a.name for a in (out or schema).arguments if a.letter in "Tt" and not a.is_out}
     if set(in_place) - names:
         raise TableError(f"{where}: in_place names no tensor that {schema.name} is given: {in_place}")
-    facts = {key: entry.get(key, "") for key in ("keep", "copy", "moves", "integers", "layout", "door", "notes")}
+    facts = {
+        key: entry.get(key, "")
+        for key in ("keep", "copy", "moves", "integers", "layout", "reach", "work", "door", "notes")
+    }
     return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), joins=joins,
               specialised=specialised, line=entry["line"], **facts)  # fmt: skip
 

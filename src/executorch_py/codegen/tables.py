@@ -73,7 +73,8 @@ def op_table(ops: list[Op], published: set[str], selection: Selection) -> str:
             f" {functional_span}, {out_span}, {len(op.schema.returns)}, {tags:#x}, {dtype_mask(op.dtypes):#x}, "
             f"{op.in_place_bits:#x}, {_flag(out.name in published)}, {_flag(out.name in with_kernel)}, "
             f"Moves({_place(MOVES, op.moves)}), Layout({_place(LAYOUTS, op.layout)}), {op.joins_bits:#x}, "
-            f"{_quoted('' if op.integers in have_forms else op.integers)}}}"
+            f"{_quoted('' if op.integers in have_forms else op.integers)}, "
+            f"{f'WorkKind::{op.work}' if op.work else 'std::nullopt'}}}"
         )
     order = sorted(range(len(ordered)), key=lambda i: (ordered[i].kernel_schema.name, ordered[i].line))
     join = ",\n    ".join
@@ -90,7 +91,7 @@ def operator_rows(ops: list[Op], published: set[str]) -> str:
     table = {op.schema.name: op for op in ops}
     rows = [
         f"    {op.schema.name!r}: ({op.kernel_schema.name!r}, {sorted(op.tags)}, {op.keep!r}, {op.copy!r}, "
-        f"{op.moves!r}, {list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, "
+        f"{op.moves!r}, {list(op.joins)}, {integer_form(op, table)!r}, {op.layout!r}, {op.reach!r}, "
         f"{op.kernel_schema.name in published}, {[a.name for a in op.schema.arguments]}, {list(op.schema.returns)}),\n"
         for op in sorted(ops, key=lambda op: op.schema.name)
     ]

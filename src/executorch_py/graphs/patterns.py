@@ -26,13 +26,15 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.operator_facts import OPERATORS
+
 #: Operators that do the same, by one name.
 _FAMILIES = {
     "cast": ("aten::_to_copy", "dim_order_ops::_to_dim_order_copy"),
     "quantize": ("quantized_decomposed::quantize_per_tensor",),
     "dequantize": ("quantized_decomposed::dequantize_per_tensor",),
 }
-_COMMUTATIVE = {"aten::add", "aten::mul", "aten::maximum", "aten::minimum"}
+_COMMUTATIVE = {op.name.partition(".")[0] for op in OPERATORS.values() if "commutative" in op.tags}
 #: What a search tries before it gives up: sums of sums can be read in as many ways as there are subsets.
 _MOST_STEPS, _MOST_NODES = 4096, 100
 _DIMS = {"dim", "dims", "dim0", "dim1"}

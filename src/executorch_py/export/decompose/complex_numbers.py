@@ -22,7 +22,6 @@ _WITH_TENSOR: dict[Any, Any] = {
     aten.mul.Scalar: aten.mul.Tensor,
     aten.div.Scalar: aten.div.Tensor,
 }
-_TAKE_TENSOR = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.eq.Tensor, aten.ne.Tensor)
 
 #: Operators that fill a tensor -> the place of the number.
 _FILL = {aten.full.default: 1, aten.full_like.default: 1, aten.new_full.default: 2, aten.fill.Scalar: 1}
@@ -87,7 +86,7 @@ def _write(node: fx.Node, call: _Calls) -> None:
     else:
         target = _WITH_TENSOR.get(target, target)
         for place, number in enumerate(args):
-            if isinstance(number, complex) and target in _TAKE_TENSOR:
+            if isinstance(number, complex) and target in _WITH_TENSOR.values():
                 other = next(a.meta["val"] for a in args if isinstance(a, fx.Node))
                 args[place] = call.number(number, torch.result_type(other, number))
     node.target, node.args, node.kwargs = target, tuple(args), kwargs

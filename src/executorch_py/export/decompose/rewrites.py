@@ -110,7 +110,7 @@ def _layer_norm(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]
 
 
 #: A cell that a model calls step by step, and the layer that it is one step of.
-_LAYER_OF_CELL = {
+LAYER_OF_CELL = {
     aten.lstm_cell.default: aten.lstm.input,
     aten.gru_cell.default: aten.gru.input,
     aten.rnn_tanh_cell.default: aten.rnn_tanh.input,
@@ -118,10 +118,10 @@ _LAYER_OF_CELL = {
 }
 
 
-@_rule(*_LAYER_OF_CELL)
+@_rule(*LAYER_OF_CELL)
 def _recurrent_cell(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A sequence of one step, where such layers stay whole: one kernel instead of two products and the gates."""
-    layer = _LAYER_OF_CELL[node.target]
+    layer = LAYER_OF_CELL[node.target]
     x, hx, *weights = bind(node.target, args, kwargs)
     params = [weight for weight in weights if weight is not None]
     states = list(hx) if isinstance(hx, (list, tuple)) else [hx]

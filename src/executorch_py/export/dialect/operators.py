@@ -28,6 +28,9 @@ RECURRENT: tuple[OpOverload, ...] = overloads(lambda op: op.base_name in ("lstm"
 #: Kept whole by default, each for the reason in the table.
 KEPT_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep))
 
+#: Operators that torch takes apart, whose result is new memory for sure: writing to it touches nothing else.
+FRESH: tuple[OpOverload, ...] = overloads(lambda op: "fresh" in op.tags)
+
 
 def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.

@@ -28,7 +28,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Outpu
 
 from executorch_py.errors import NotSupportedError
 from executorch_py.export.dialect.in_place import auto_functionalized, changed_arguments, named_arguments, simplify
-from executorch_py.export.dialect.operators import RECURRENT, is_composite
+from executorch_py.export.dialect.operators import FRESH, is_composite
 from executorch_py.graphs.program_state import same_tensors
 from executorch_py.graphs.rewriting import GraphWriter, with_guards_of
 from executorch_py.graphs.sources import source_of
@@ -65,39 +65,6 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
 
 
 # ---------------------------------------------------------------------------------------------------------------- tables
-
-#: Composite operators whose result is fresh memory for sure, so that writing to it touches nothing else.
-_FRESH_COMPOSITE = frozenset(
-    {
-        aten.conv1d.default,
-        aten.conv2d.default,
-        aten.conv3d.default,
-        aten.conv2d.padding,
-        aten.conv_transpose1d.default,
-        aten.conv_transpose2d.input,
-        aten.conv_transpose3d.input,
-        aten.linear.default,
-        aten.matmul.default,
-        aten.rms_norm.default,
-        aten.repeat_interleave.self_int,
-        aten.batch_norm.default,
-        aten.layer_norm.default,
-        aten.group_norm.default,
-        aten.instance_norm.default,
-        aten.embedding.default,
-        aten.max_pool1d.default,
-        aten.max_pool2d.default,
-        aten.max_pool3d.default,
-        aten.adaptive_avg_pool2d.default,
-        aten.softmax.int,
-        *RECURRENT,
-        aten.log_softmax.int,
-        aten.scaled_dot_product_attention.default,
-        aten.upsample_nearest2d.vec,
-        aten.upsample_bilinear2d.vec,
-        aten.silu.default,
-    }
-)
 
 #: Views whose result always shares memory, and how a new value of the view becomes a new value of its base:
 #: function(emitter, base value, new view value, args, kwargs) -> new base value.
@@ -189,9 +156,6 @@ _INERT_UNLESS_TRAINING: dict[fx.node.Target, int] = {
 }
 
 
-_CONVERSIONS = frozenset({aten.to.dtype, aten.to.dtype_layout, aten.to.device, aten.to.other})
-
-
 def _is_inert(node: fx.Node) -> bool:
     position = _INERT_UNLESS_TRAINING.get(node.target)
     return position is not None and len(node.args) > position and node.args[position] is False
@@ -199,7 +163,7 @@ def _is_inert(node: fx.Node) -> bool:
 
 def _is_same_tensor(node: fx.Node) -> bool:
     """Whether ``x.to(…)`` is x: nothing asks for another dtype, layout in memory or place, or for a copy."""
-    if node.target not in _CONVERSIONS or not isinstance(node.args[0], fx.Node):
+    if getattr(node.target, "overloadpacket", None) is not aten.to or not isinstance(node.args[0], fx.Node):
         return False
     given, result = node.args[0].meta["val"], node.meta["val"]
     options = {argument.name: argument.default_value for argument in node.target._schema.arguments}
@@ -472,7 +436,7 @@ class Functionalizer:
             return not is_control_flow(node) and (
                 isinstance(target, HigherOrderOperator) or getattr(target, "__name__", "") == "getitem"
             )
-        if target in _FRESH_COMPOSITE:
+        if target in FRESH:
             return False
         if any(result.alias_info is not None for result in target._schema.returns):
             return True
