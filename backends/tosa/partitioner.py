@@ -66,7 +66,7 @@ class TOSAPartitioner(Partitioner):
         """The operators that `at_most` leaves, each with the reason."""
         if self.at_most is None:
             return {}
-        operators = (node for node in nodes_with_bodies(program.graph_module) if _is_operator(node))
+        operators = (node for node in nodes_with_bodies(program.graph_module) if is_operator(node))
         why = f"it stands behind the first {self.at_most} operators, which are all that at_most gives away"
         return dict.fromkeys(islice(operators, self.at_most, None), why)
 
@@ -110,7 +110,7 @@ def support(
     return reasons
 
 
-def _is_operator(node: fx.Node) -> bool:
+def is_operator(node: fx.Node) -> bool:
     """Whether a node counts: neither a conversion nor an element of several results."""
     name = getattr(node.target, "__name__", "")
     return node.op == "call_function" and "quantize_per" not in name and name != "getitem"

@@ -2,6 +2,10 @@
 
 import sys
 
+from tool_versions import require
+
+require("tosa-tools", "2026.8.0")
+
 import numpy as np
 import tosa_reference_model
 from tosa import TosaGraph

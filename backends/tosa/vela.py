@@ -13,12 +13,15 @@ import csv
 import json
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .environment import run_worker, tools_python
+from executorch_py.errors import InvalidArgumentError
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+
+from .environment import BAD_OPTION, run_worker, tools_python
 
 BACKEND_ID = "EthosUBackend"
 
@@ -63,7 +66,10 @@ class VelaOptions:
 
     def __post_init__(self) -> None:
         if self.accelerator not in ACCELERATORS:
-            raise ValueError(f"accelerator '{self.accelerator}' is none of {', '.join(ACCELERATORS)}")
+            raise InvalidArgumentError(f"accelerator '{self.accelerator}' is none of {', '.join(ACCELERATORS)}")
+        for name in (self.system_config, self.memory_mode, self.config, *self.extra_flags):
+            if any(character.isspace() for character in name):
+                raise InvalidArgumentError(f"an option of Vela has a blank: '{name}'; compile specs hold it as one word")
 
     def flags(self) -> list[str]:
         """Vela's command line, as the published compile spec ``compile_flags`` has it."""
@@ -76,6 +82,21 @@ class VelaOptions:
             f"--memory-mode={self.memory_mode or memory}",
             *self.extra_flags,
         ]
+
+    @classmethod
+    def from_compile_specs(cls, specs: Iterable[CompileSpec]) -> VelaOptions:
+        """The options that compile_specs() wrote.
+
+        Raises:
+            InvalidArgumentError: There is no spec "compile_flags", or it names no accelerator that is known.
+        """
+        given = {spec.key: bytes(spec.value).decode() for spec in specs}
+        flags = dict(flag.partition("=")[::2] for flag in given.get("compile_flags", "").split())
+        flags.pop("--output-format", None)
+        names = ("accelerator-config", "system-config", "memory-mode", "config")
+        accelerator, system, memory, config = (flags.pop(f"--{name}", "") for name in names)
+        extra = tuple(f"{flag}={value}" if value else flag for flag, value in flags.items())
+        return cls(accelerator, system, memory, config or cls.config, extra)
 
     def compile_specs(self) -> list[tuple[str, bytes]]:
         """Keys and values with their published names."""
@@ -162,6 +183,7 @@ def compile_payload(payload: bytes, options: VelaOptions, python: str | Path | N
 
     Raises:
         ToolsMissing: There is no environment with Vela.
+        InvalidArgumentError: The configuration has no such system configuration or memory mode.
         VelaRefused: Vela does not take it.
     """
     interpreter = tools_python("ethosu", python)
@@ -169,6 +191,8 @@ def compile_payload(payload: bytes, options: VelaOptions, python: str | Path | N
         folder = Path(name)
         (folder / "graph.tosa").write_bytes(payload)
         done = run_worker(interpreter, "vela_worker.py", [folder, *options.flags()])
+        if done.returncode == BAD_OPTION:
+            raise InvalidArgumentError(done.stderr.strip())
         if done.returncode != 0 or not (folder / "compiled.json").exists():
             raise VelaRefused(_reason(done.stdout + done.stderr, options.accelerator))
         described = json.loads((folder / "compiled.json").read_text())

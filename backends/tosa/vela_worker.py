@@ -3,11 +3,17 @@
 Leaves in FOLDER: Vela's CSV files, cmd_data, weight_data and compiled.json.
 """
 
+import configparser
 import json
 import sys
 from pathlib import Path
 
+from tool_versions import require
+
+require("ethos-u-vela", "5.2.0")
+
 import numpy as np
+import ethosu
 from ethosu.vela import vela
 from tosa import TosaGraph
 
@@ -31,8 +37,27 @@ def ends(arrays: np.lib.npyio.NpzFile, kind: str) -> list[list[int]]:
     return [[*map(int, shape), int(size), int(offset), int(region)] for shape, size, offset, region in zip(*columns)]
 
 
+def missing_section(flags: list[str]) -> str:
+    """What the flags name and the configuration has not; "" = nothing."""
+    given = dict(flag.partition("=")[::2] for flag in flags)
+    name = given["--config"]
+    path = next((p for p in (Path(name), Path(ethosu.__path__[0]) / "config_files" / name) if p.is_file()), None)
+    if path is None:
+        return f"Vela has no configuration file {name}"
+    config = configparser.ConfigParser()
+    config.read(path)
+    for flag, kind in (("--system-config", "System_Config"), ("--memory-mode", "Memory_Mode")):
+        if f"{kind}.{given[flag]}" not in config:
+            known = ", ".join(one.partition(".")[2] for one in config if one.startswith(kind))
+            return f"{flag[2:]} '{given[flag]}' is not in {name}, which has {known}"
+    return ""
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
+    if missing := missing_section(sys.argv[2:]):
+        print(missing, file=sys.stderr)
+        sys.exit(3)  # environment.BAD_OPTION
     graph = folder / "graph.tosa"
     status = vela.main([*sys.argv[2:], "--verbose-performance", "--output-dir", str(folder), str(graph)])
     if status:
