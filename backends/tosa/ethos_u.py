@@ -11,14 +11,14 @@ Nothing here runs such a payload: firmware hands it to a driver (backends/ethos_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.codegen.pte_delegates import delegates_of
-from executorch_py.errors import PartitionError
+from executorch_py.errors import NotSupportedError, PartitionError
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
@@ -29,7 +29,7 @@ from executorch_py.lowering.delegated import Delegated
 from executorch_py.lowering.delegation import delegate
 from executorch_py.lowering.program import compile_methods
 
-from .partitioner import TOSAPartitioner, is_operator, support
+from .partitioner import Support, TOSAPartitioner, find_support, is_operator
 from .preprocess import compile_specs, delegation_spec
 from .vela import BACKEND_ID, Compiled, Report, VelaOptions, VelaRefused, compile_payload
 
@@ -110,39 +110,36 @@ class OffloadReport:
 
     def __str__(self) -> str:
         rows = [str(part) for part in self.parts]
-        rows.append(f"{len(self.on_cpu)} operators stay on the CPU" + (":" if self.on_cpu else ""))
+        count = len(self.on_cpu)
+        rows.append(f"{count} operator{'s' * (count != 1)} on the CPU beside conversions" + (":" if count else ""))
         rows += [f"  {name}  {source}  {reason}" for name, source, reason in self.on_cpu]
         return "\n".join(rows)
 
 
-class _Tagged(Partitioner):
-    """Tags the nodes that are named."""
+class _Parts(Partitioner):
+    """Tags parts that are known, by the names of their nodes."""
 
-    def __init__(self, names: set[str], spec: DelegationSpec) -> None:
+    def __init__(self, parts: Iterable[Iterable[fx.Node]], spec: DelegationSpec) -> None:
         super().__init__()
-        self.names, self.delegation_spec = names, spec
+        self.tags = {node.name: f"{_TAG}_{i}" for i, part in enumerate(parts) for node in part}
+        self.delegation_spec = spec
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Constants go with the nodes that read them."""
+        signature = exported_program.graph_signature
+        constants = {
+            *signature.inputs_to_parameters,
+            *signature.inputs_to_buffers,
+            *signature.inputs_to_lifted_tensor_constants,
+        }
         for node in exported_program.graph.nodes:
-            if node.name in self.names:
-                node.meta[_KEY] = _TAG
-        _tag_constants(exported_program)
-        return PartitionResult(exported_program, {_TAG: self.delegation_spec})
-
-
-def _tag_constants(program: ExportedProgram) -> None:
-    """Constants go with the nodes that read them."""
-    signature = program.graph_signature
-    state = {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_buffers,
-        *signature.inputs_to_lifted_tensor_constants,
-    }
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in state:
-            tags = {user.meta[_KEY] for user in node.users if user.meta.get(_KEY)}
-            if len(tags) == 1 and not node.meta.get(_KEY):
-                node.meta[_KEY] = tags.pop()
+            tag = self.tags.get(node.name)
+            if node.name in constants:
+                tags = {self.tags[user.name] for user in node.users if user.name in self.tags}
+                tag = tags.pop() if len(tags) == 1 else None
+            if tag is not None:
+                node.meta[_KEY] = tag
+        return PartitionResult(exported_program, dict.fromkeys(self.tags.values(), self.delegation_spec))
 
 
 class EthosUPartitioner(TOSAPartitioner):
@@ -177,51 +174,46 @@ class EthosUPartitioner(TOSAPartitioner):
         """
         left = self._beyond(exported_program)
         while True:
-            reasons = support(exported_program, self._tosa_specs, left)
-            parts = self._parts(exported_program, reasons)
-            if not isinstance(parts, VelaRefused):
+            support = find_support(exported_program, self._tosa_specs, left)
+            tried = self._tried(exported_program, support)
+            if not isinstance(tried, Exception):
                 break
-            node, why = self._first_refused(exported_program, left, reasons, parts)
+            node, why = self._first_refused(exported_program, left, support, tried)
             left[node] = why
-        self._report(reasons, parts)
-        result = self._tagged(exported_program, reasons)
-        _tag_constants(exported_program)
-        return result
+        self._note(support)
+        self._report(support.reasons, tried)
+        return _Parts(support.parts, self.delegation_spec).partition(exported_program)
 
-    def _parts(self, program: ExportedProgram, reasons: Mapping[fx.Node, str]) -> tuple[Report, ...] | VelaRefused:
-        """Vela's report of each part, or its refusal of one."""
-        names = {node.name for node, reason in reasons.items() if not reason}
+    def _tried(self, program: ExportedProgram, support: Support) -> tuple[Report, ...] | RuntimeError:
+        """Vela's report of each part, or why one cannot be compiled."""
+        parts = _Parts(support.parts, self.delegation_spec)
         try:
-            whole = delegate({"forward": Delegated(program)}, _Tagged(names, self.delegation_spec))["forward"].program
-        except VelaRefused as refusal:
+            whole = delegate({"forward": Delegated(program)}, parts)["forward"].program
+        except (VelaRefused, NotSupportedError) as refusal:
             return refusal
         reports = {one.payload: one.report for one in _compiled.values() if isinstance(one, Compiled)}
         return tuple(reports[payload] for payload in get_delegated_payload(whole.graph_module).values())
 
     def _first_refused(
-        self,
-        program: ExportedProgram,
-        left: Mapping[fx.Node, str],
-        reasons: Mapping[fx.Node, str],
-        refusal: VelaRefused,
+        self, program: ExportedProgram, left: Mapping[fx.Node, str], support: Support, refusal: RuntimeError
     ) -> tuple[fx.Node, str]:
-        """The first operator with which Vela refuses, found by halving, and Vela's reason.
+        """The first operator that makes a part refused, found by halving, and the reason.
 
         Raises:
-            VelaRefused: It refuses without any operator.
+            RuntimeError: The refusal, where there is no operator to leave.
         """
-        operators = [node for node, reason in reasons.items() if not reason and is_operator(node)]
+        operators = [node for node, reason in support.reasons.items() if not reason and is_operator(node)]
+        if not operators:
+            raise refusal
         taken, refused = 0, len(operators)  # so many operators are taken, and so many are not
         while refused - taken > 1:
             middle = (taken + refused) // 2
             others = dict.fromkeys(operators[middle:], "not tried")
-            tried = self._parts(program, support(program, self._tosa_specs, {**left, **others}))
-            if isinstance(tried, VelaRefused):
+            tried = self._tried(program, find_support(program, self._tosa_specs, {**left, **others}))
+            if isinstance(tried, Exception):
                 refused, refusal = middle, tried
             else:
                 taken = middle
-        if not operators:
-            raise refusal
         return operators[refused - 1], str(refusal)
 
     def _report(self, reasons: Mapping[fx.Node, str], parts: tuple[Report, ...]) -> None:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,19 @@ from .preprocess import BACKEND_ID, compile_specs, delegation_spec
 
 _TAG = "tosa"
 _KEY = "delegation_tag"
+
+
+@dataclass(frozen=True)
+class Support:
+    """What TOSA takes of a program.
+
+    Attributes:
+        reasons: Each node that was asked for -> why it stays outside, "" where it does not.
+        parts: The nodes of each part.
+    """
+
+    reasons: dict[fx.Node, str]
+    parts: list[list[fx.Node]]
 
 
 class TOSAPartitioner(Partitioner):
@@ -59,8 +73,15 @@ class TOSAPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags the supported nodes and notes the reason at each other one."""
-        reasons = support(exported_program, self.delegation_spec.compile_specs, self._beyond(exported_program))
-        return self._tagged(exported_program, reasons)
+        specs, left = self.delegation_spec.compile_specs, self._beyond(exported_program)
+        support = find_support(exported_program, specs, left)
+        self._note(support)
+        tags: dict[str, Any] = {}
+        for node, reason in support.reasons.items():
+            if not reason:
+                node.meta[_KEY] = _TAG
+                tags[_TAG] = self.delegation_spec
+        return PartitionResult(exported_program, tags)
 
     def _beyond(self, program: ExportedProgram) -> dict[fx.Node, str]:
         """The operators that `at_most` leaves, each with the reason."""
@@ -70,23 +91,17 @@ class TOSAPartitioner(Partitioner):
         why = f"it stands behind the first {self.at_most} operators, which are all that at_most gives away"
         return dict.fromkeys(islice(operators, self.at_most, None), why)
 
-    def _tagged(self, program: ExportedProgram, reasons: Mapping[fx.Node, str]) -> PartitionResult:
-        """`reasons`: nodes that were asked for -> why not, "" = taken."""
-        self.refusals = {node.name: reason for node, reason in reasons.items() if reason}
-        tags: dict[str, Any] = {}
-        for node, reason in reasons.items():
+    def _note(self, support: Support) -> None:
+        self.refusals = {node.name: reason for node, reason in support.reasons.items() if reason}
+        for node, reason in support.reasons.items():
             if reason:
                 note_refusal(node, self.delegation_spec.backend_id, reason)
-            else:
-                node.meta[_KEY] = _TAG
-                tags[_TAG] = self.delegation_spec
-        return PartitionResult(program, tags)
 
 
-def support(
+def find_support(
     program: ExportedProgram, specs: Iterable[CompileSpec], left: Mapping[fx.Node, str] | None = None
-) -> dict[fx.Node, str]:
-    """Why each node of a program stays outside TOSA, "" where it does not; nodes that carry a tag are left out.
+) -> Support:
+    """What of a program TOSA takes; nodes that carry a tag are left out.
 
     Args:
         program: The program, which is not changed.
@@ -107,7 +122,9 @@ def support(
         node = imported.nodes[handle]
         if node.op == "call_function":
             reasons[node] = reasons.get(node) or reason  # one node may have become several
-    return reasons
+    parts = _core.delegate_parts(imported.program)["forward"]
+    nodes = [dict.fromkeys(imported.nodes[handle] for handle in part) for part in parts]
+    return Support(reasons, [taken for part in nodes if (taken := [n for n in part if reasons.get(n) == ""])])
 
 
 def is_operator(node: fx.Node) -> bool:

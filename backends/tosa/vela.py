@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -232,7 +233,7 @@ def _report(folder: Path, accelerator: str, sources: dict[str, str]) -> Report:
             target=row["Target"],
             cycles=int(float(row["Op Cycles"])),
             macs=int(float(row["MAC Count"])),
-            source=sources.get(row["Name"], ""),
+            source=re.sub(r"^\d+ ", "", sources.get(row["Name"], "")),  # without the debug handle
         )
         for row in csv.DictReader((folder / "graph_per-layer.csv").read_text().splitlines())
     )

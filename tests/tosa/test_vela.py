@@ -11,6 +11,8 @@ import pytest
 from executorch_py.backends.tosa import environment, reference, vela
 
 import executorch_py as et
+from executorch_py.errors import InvalidArgumentError
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from tests.tosa.alone import as_program
 from tests.tosa.tools import tosa_python
 
@@ -71,17 +73,60 @@ def test_options_reach_vela(tmp_path: Path) -> None:
         vela.VelaOptions("ethos-u55-100")
 
 
-@pytest.mark.parametrize("damage", ["floats", "cut off", "unknown memory mode"])
+@pytest.mark.parametrize("damage", ["floats", "cut off"])
 def test_a_refusal_has_a_reason(tmp_path: Path, damage: str) -> None:
     payload, options = payload_of("convolution", tmp_path), vela.VelaOptions("ethos-u55-128")
     if damage == "floats":
         payload = payload_of("product_of_floats", tmp_path)
-    elif damage == "cut off":
-        payload = payload[:100]
     else:
-        options = vela.VelaOptions("ethos-u55-128", memory_mode="Everywhere")
+        payload = payload[:100]
     with pytest.raises(vela.VelaRefused, match=r"Vela refuses the payload for ethos-u55-128: .*\w"):
         vela.compile_payload(payload, options, tosa_python())
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"memory_mode": "Everywhere"}, r"memory-mode 'Everywhere' is not in Arm/vela.ini, which has .*Shared_Sram"),
+        ({"system_config": "Fast"}, r"system-config 'Fast' is not in .*Ethos_U55_High_End_Embedded"),
+        ({"config": "nowhere.ini"}, "no configuration file nowhere.ini"),
+    ],
+)
+def test_an_unknown_option_is_no_refusal(tmp_path: Path, option: dict[str, str], message: str) -> None:
+    """It would leave all operators on the CPU, one after the other."""
+    options = vela.VelaOptions("ethos-u55-128", **option)
+    with pytest.raises(InvalidArgumentError, match=message):
+        vela.compile_payload(payload_of("convolution", tmp_path), options, tosa_python())
+
+
+def test_options_travel_as_compile_specs() -> None:
+    options = vela.VelaOptions("ethos-u85-512", memory_mode="Sram_Only", extra_flags=("--optimise=Size",))
+    specs = [CompileSpec(key, value) for key, value in options.compile_specs()]
+    assert vela.VelaOptions.from_compile_specs(specs).flags() == options.flags()
+    with pytest.raises(InvalidArgumentError, match="accelerator ''"):
+        vela.VelaOptions.from_compile_specs([])
+    with pytest.raises(InvalidArgumentError, match="has a blank"):
+        vela.VelaOptions("ethos-u55-128", config="my config.ini")
+
+
+@pytest.mark.parametrize(("package", "call"), [("ethos_u_vela", "vela"), ("tosa_tools", "reference")])
+def test_another_version_of_a_tool_is_refused(tmp_path: Path, package: str, call: str) -> None:
+    """Another version may have other limits, and a stream that the driver does not know."""
+    fake = tmp_path / "lib" / f"{package}-4.0.0.dist-info"
+    fake.mkdir(parents=True)
+    (fake / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: 4.0.0\n")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH={tmp_path}/lib exec {tosa_python()} \"$@\"\n")
+    python.chmod(0o755)
+    payload = payload_of("convolution", tmp_path)
+    with pytest.raises(environment.ToolsMissing, match=r"4\.0\.0, must be .*pip install"):
+        if call == "vela":
+            vela.compile_payload(payload, vela.VelaOptions("ethos-u55-128"), python)
+        else:
+            reference.run(payload, [np.zeros((1, 16, 16, 8), np.int8)], python)
+    python.chmod(0o644)
+    with pytest.raises(environment.ToolsMissing, match="does not run"):
+        vela.compile_payload(payload, vela.VelaOptions("ethos-u55-128"), python)
 
 
 def test_interpreter_and_reference_model_agree_on_a_graph(tmp_path: Path) -> None:

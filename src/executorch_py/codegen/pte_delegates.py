@@ -19,11 +19,12 @@ __all__ = ["DelegatePayload", "delegates_of"]
 
 @dataclass(frozen=True)
 class DelegatePayload:
-    """A delegate of a method: who runs it, and its bytes."""
+    """A delegate of a method: who runs it, its bytes, and what its partitioner gave along."""
 
     method: str
     backend_id: str
     payload: bytes
+    compile_specs: dict[str, bytes]
 
 
 def delegates_of(data: bytes) -> list[DelegatePayload]:
@@ -34,7 +35,12 @@ def delegates_of(data: bytes) -> list[DelegatePayload]:
     """
     root = read_root(data, b"ET12")
     return [
-        DelegatePayload(plan.text(0), delegate.text(0), _payload(data, root, delegate.table(1)))
+        DelegatePayload(
+            plan.text(0),
+            delegate.text(0),
+            _payload(data, root, delegate.table(1)),
+            {spec.text(0): spec.raw(1) for spec in delegate.tables(2)},
+        )
         for plan in root.tables(1)
         for delegate in plan.tables(7)
     ]

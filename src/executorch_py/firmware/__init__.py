@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_py import _core
 from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.element_types import ScalarType, torch_name
@@ -25,7 +26,7 @@ from executorch_py.errors import InternalError, InvalidArgumentError, NotSupport
 from executorch_py.method_metadata import TensorInfo
 from executorch_py.runtime import Runtime
 
-from .backends import backends_of
+from .backends import backends_of, require_accelerator
 from .build import Image, Run, build, image_of, missing_tools, run
 from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
@@ -50,6 +51,7 @@ class FirmwareReport:
     image: Image | None
     run: Run | None
     missing: tuple[str, ...]
+    is_compared: bool = True  # False: a delegate's device is not here, and what its stub gives counts for nothing
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs: bytes and instructions; None where nothing was measured."""
@@ -59,6 +61,7 @@ class FirmwareReport:
             "model_bytes": self.model_bytes,
             "arena_bytes": sum(self.pools.arenas),
             "missing": list(self.missing),
+            "compared": self.is_compared,
             "image": asdict(self.image) if self.image else None,
             "run": {**asdict(self.run), "plain_kernels": sorted(self.run.plain_kernels)} if self.run else None,
         }
@@ -86,7 +89,10 @@ class FirmwareReport:
                 f"  execute  {self.run.instructions:>10,} instructions",
                 f"  plain    {', '.join(sorted(self.run.plain_kernels)) or 'no kernel'}",
             ]
-        lines.append(f"  outputs  {'as on the host' if self.run.matches else 'DIFFER from the host'}")
+        if not self.is_compared:
+            lines.append("  outputs  not compared: no NPU ran here, a stub checked what it would get and gave zeros")
+        else:
+            lines.append(f"  outputs  {'as on the host' if self.run.matches else 'DIFFER from the host'}")
         return "\n".join(lines)
 
 
@@ -128,8 +134,15 @@ def _raw(value: Any, dim_order: Sequence[int]) -> bytes:
 def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model, tuple[int, ...]]:
     """The model with example inputs and what this machine computes from them; and the sizes of its planned buffers."""
     backends_of(data)  # refuses delegates that firmware has not
-    method = Runtime.get().load_program(data).load_method(name)
-    meta = method.metadata
+    program = Runtime.get().load_program(data)
+    meta = program.metadata(name)
+    arenas = tuple(meta.planned_buffer_sizes())
+    missing = [backend for backend in meta.backends() if not _core.is_backend_available(backend)]
+    if missing:  # a device that only the target has
+        infos = [meta.input_tensor_meta(i) for i in range(meta.num_inputs())]
+        given = [_raw(v, m.dim_order()) for v, m in zip(inputs or map(_example, infos), infos, strict=True)]
+        return Model(data, name, given, []), arenas
+    method = program.load_method(name)
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(meta.num_inputs())]
     if inputs is None:
         inputs = [_example(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]
@@ -140,7 +153,7 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
             raise NotSupportedError(f"output {i} of method {name!r} is a {meta.output_kind(i)}, must be a Tensor")
         results.append(_raw(value, meta.output_tensor_meta(i).dim_order()))
     given = [_raw(value, info.dim_order()) if info else b"" for value, info in zip(inputs, infos, strict=True)]
-    return Model(data, name, given, results), tuple(meta.planned_buffer_sizes())
+    return Model(data, name, given, results), arenas
 
 
 def write_firmware(
@@ -169,7 +182,8 @@ def write_firmware(
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
 
     Raises:
-        InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not.
+        InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not;
+            a part for another NPU than the target's.
         InvalidStateError: Another call writes or builds in the folder.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
@@ -181,6 +195,7 @@ def write_firmware(
             data = stripped(data)[0]
         except DamagedError as error:
             raise InvalidArgumentError(f"not a .pte file: {error}") from None
+    require_accelerator(data, TARGETS[target])
     model, arenas = _model(data, method, inputs)
     with only_writer(Path(folder)):
         return _write(Project(Path(folder), TARGETS[target]), model, arenas, measure)
@@ -206,6 +221,8 @@ def _write(project: Project, model: Model, arenas: tuple[int, ...], measure: boo
             elf = build(project)
             measured = run(project, elf)
         image = None if project.target.is_host else image_of(project, elf)
-    report = FirmwareReport(project.folder, project.target, len(model.data), pools, image, measured, missing)
+    report = FirmwareReport(
+        project.folder, project.target, len(model.data), pools, image, measured, missing, bool(model.outputs)
+    )
     project.write_readme(str(report))
     return report

@@ -16,8 +16,9 @@ from executorch_py.codegen.pte_delegates import delegates_of
 from executorch_py.errors import InvalidArgumentError
 
 from .kernels import PACKAGED
+from .targets import Target
 
-__all__ = ["Backend", "backend_sources", "backends_of"]
+__all__ = ["Backend", "backend_sources", "backends_of", "require_accelerator"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,21 @@ def _folders() -> dict[str, str]:
     table = PACKAGED / "backends.txt"
     rows = table.read_text(encoding="utf-8").splitlines() if table.is_file() else []
     return dict(row.split() for row in rows if row)
+
+
+def require_accelerator(data: bytes, target: Target) -> None:
+    """Parts that were compiled for an NPU name it in their compile spec "target".
+
+    Raises:
+        InvalidArgumentError: It is not the target's.
+    """
+    for one in delegates_of(data):
+        wanted = one.compile_specs.get("target", b"").decode("utf-8", "replace")
+        if wanted and wanted != target.accelerator:
+            raise InvalidArgumentError(
+                f"the model has a part for {wanted} ({one.backend_id}), and the target {target.name} has "
+                f"{target.accelerator or 'no NPU'}: give --target {wanted}, or lower the model for that NPU"
+            )
 
 
 def backends_of(data: bytes) -> list[Backend]:

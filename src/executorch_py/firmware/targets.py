@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Target:
     regions: tuple[Region, ...]  # FLASH, RAM, and others for models that flash has no room for
     machine: str = ""  # of qemu-system-arm; "": no emulated board
     emulated_cpu: str = ""  # what that machine has, where it is another
+    accelerator: str = ""  # an NPU beside the processor; the emulator has none
 
     @property
     def is_host(self) -> bool:
@@ -78,5 +79,13 @@ _TARGETS = (
     ),
 )  # fmt: skip
 
-#: Target by name.
-TARGETS = {target.name: target for target in _TARGETS}
+_ACCELERATORS = tuple(
+    f"ethos-u{family}-{macs}" for family, sizes in ((55, (32, 64, 128, 256)), (85, (128, 256, 512, 1024, 2048)))
+    for macs in sizes
+)  # fmt: skip
+_M55 = _TARGETS[-1]
+
+#: Target by name. Those of an NPU are a Cortex-M55 beside it.
+TARGETS = {target.name: target for target in _TARGETS} | {
+    name: replace(_M55, name=name, board=f"{_M55.board}, beside an NPU", accelerator=name) for name in _ACCELERATORS
+}
