@@ -70,7 +70,9 @@ class VelaOptions:
             raise InvalidArgumentError(f"accelerator '{self.accelerator}' is none of {', '.join(ACCELERATORS)}")
         for name in (self.system_config, self.memory_mode, self.config, *self.extra_flags):
             if any(character.isspace() for character in name):
-                raise InvalidArgumentError(f"an option of Vela has a blank: '{name}'; compile specs hold it as one word")
+                raise InvalidArgumentError(
+                    f"an option of Vela has a blank: '{name}'; compile specs hold it as one word"
+                )
 
     def flags(self) -> list[str]:
         """Vela's command line, as the published compile spec ``compile_flags`` has it."""

@@ -12,8 +12,8 @@ from tool_versions import require
 
 require("ethos-u-vela", "5.2.0")
 
-import numpy as np
 import ethosu
+import numpy as np
 from ethosu.vela import vela
 from tosa import TosaGraph
 

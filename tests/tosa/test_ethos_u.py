@@ -131,7 +131,9 @@ def _partial() -> tuple[bytes, tuple[torch.Tensor, ...]]:
 
 def test_a_target_must_have_the_npu_of_the_parts(tmp_path: Path) -> None:
     data, _ = _partial()
-    with pytest.raises(InvalidArgumentError, match=r"part for ethos-u55-128 .* has no NPU: give --target ethos-u55-128"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"part for ethos-u55-128 .* has no NPU: give --target ethos-u55-128"
+    ):
         write_firmware(data, tmp_path, "cortex-m55")
     with pytest.raises(InvalidArgumentError, match=r"part for ethos-u55-128 .* has ethos-u85-256"):
         write_firmware(data, tmp_path, "ethos-u85-256")

@@ -116,7 +116,7 @@ def test_another_version_of_a_tool_is_refused(tmp_path: Path, package: str, call
     fake.mkdir(parents=True)
     (fake / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: 4.0.0\n")
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nPYTHONPATH={tmp_path}/lib exec {tosa_python()} \"$@\"\n")
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}/lib exec {tosa_python()} "$@"\n')
     python.chmod(0o755)
     payload = payload_of("convolution", tmp_path)
     with pytest.raises(environment.ToolsMissing, match=r"4\.0\.0, must be .*pip install"):

@@ -139,8 +139,10 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
     arenas = tuple(meta.planned_buffer_sizes())
     missing = [backend for backend in meta.backends() if not _core.is_backend_available(backend)]
     if missing:  # a device that only the target has
-        infos = [meta.input_tensor_meta(i) for i in range(meta.num_inputs())]
-        given = [_raw(v, m.dim_order()) for v, m in zip(inputs or map(_example, infos), infos, strict=True)]
+        values = [meta.input_tensor_meta(i) for i in range(meta.num_inputs()) if meta.input_kind(i) == "Tensor"]
+        if len(values) != meta.num_inputs():
+            raise NotSupportedError(f"method {name!r} for {', '.join(missing)} takes numbers; give it tensors only")
+        given = [_raw(x, info.dim_order()) for x, info in zip(inputs or map(_example, values), values, strict=True)]
         return Model(data, name, given, []), arenas
     method = program.load_method(name)
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(meta.num_inputs())]
