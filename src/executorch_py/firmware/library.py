@@ -31,8 +31,10 @@ _HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tens
 _SMALL = frozenset(
     f"kernels/cortex_m/{name}.cpp"
     for name in (
-        "dequantize_per_tensor", "kernels", "quantize_per_tensor", "quantized_adaptive_avg_pool2d", "quantized_add",
-        "quantized_avg_pool2d", "quantized_linear", "quantized_mean", "quantized_sub", "register",
+        "cat", "clone_dim_order", "constant_pad_nd", "dequantize_per_tensor", "kernels", "permute_copy",
+        "quantize_per_tensor", "quantized_adaptive_avg_pool2d", "quantized_add", "quantized_avg_pool2d",
+        "quantized_linear", "quantized_mean", "quantized_sub", "register", "select_copy_int", "slice_copy_tensor",
+        "transpose_copy_int",
     )
 )  # fmt: skip
 

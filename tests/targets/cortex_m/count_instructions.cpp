@@ -22,10 +22,10 @@ using namespace et;           // NOLINT(google-build-using-namespace): a program
 using namespace et::runtime;  // NOLINT(google-build-using-namespace)
 
 __attribute__((aligned(16))) uint8_t g_model[290 << 10];
-__attribute__((aligned(16))) uint8_t g_arena[48 << 10];
-__attribute__((aligned(16))) uint8_t g_input[8 << 10];
-__attribute__((aligned(16))) uint8_t g_method_pool[48 << 10];
-__attribute__((aligned(16))) uint8_t g_temp_pool[32 << 10];
+__attribute__((aligned(16))) uint8_t g_arena[64 << 10];
+__attribute__((aligned(16))) uint8_t g_input[28 << 10];
+__attribute__((aligned(16))) uint8_t g_method_pool[32 << 10];
+__attribute__((aligned(16))) uint8_t g_temp_pool[16 << 10];
 
 volatile uint32_t* const kSysTickControl = reinterpret_cast<volatile uint32_t*>(0xE000E010);
 volatile uint32_t* const kSysTickReload = reinterpret_cast<volatile uint32_t*>(0xE000E014);
@@ -78,7 +78,7 @@ class Recorder : public EventTracer {
   }
 
  private:
-  Line lines_[40] = {};
+  Line lines_[48] = {};
   size_t count_ = 0;
 };
 
