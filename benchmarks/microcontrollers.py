@@ -1,7 +1,7 @@
 """Firmware of four networks on three cores, beside the peers' figures: docs/reference/microcontroller_figures.md.
 
-    python -m benchmarks.microcontrollers                     # measures all rows and writes the page: minutes
-    python -m benchmarks.microcontrollers ds_cnn cortex-m55   # measures one row and prints it
+    python -m benchmarks.microcontrollers                     # measures all rows of the page: minutes
+    python -m benchmarks.microcontrollers ds_cnn cortex-m55   # one of them
 
 For: the table that a firmware engineer compares. Not for: budgets, which tests/targets holds. Instructions are counted
 in QEMU; they are no cycles, and nothing here measures energy.
@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -20,7 +22,7 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.firmware import FirmwareReport, write_firmware
+from executorch_py.firmware import write_firmware
 from tests.models.zoo import autoencoder, ds_cnn, settle
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "microcontroller_figures.md"
@@ -35,7 +37,17 @@ class MobileNetV1(nn.Module):
         before = int(32 * width)
         layers = [nn.Conv2d(3, before, 3, stride=2, padding=1), nn.BatchNorm2d(before), nn.ReLU6()]
         rest = [(512, 1)] * 5
-        for channels, stride in [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *rest, (1024, 2), (1024, 1)]:
+        for channels, stride in [
+            (64, 1),
+            (128, 2),
+            (128, 1),
+            (256, 2),
+            (256, 1),
+            (512, 2),
+            *rest,
+            (1024, 2),
+            (1024, 1),
+        ]:
             after = int(channels * width)
             layers += [nn.Conv2d(before, before, 3, stride, 1, groups=before), nn.BatchNorm2d(before), nn.ReLU6()]
             layers += [nn.Conv2d(before, after, 1), nn.BatchNorm2d(after), nn.ReLU6()]
@@ -94,3 +106,125 @@ def lowered(name: str) -> bytes:
     quantized = quantizer.quantize(module.eval(), (samples[0],), "static_int8", samples)
     config = et.ExecutorchBackendConfig(quantized_io=True)
     return bytes(et.to_edge_transform_and_lower(quantized).to_executorch(config).buffer)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network on a target: bytes, and millions of instructions."""
+
+    network: str
+    target: str
+    model: int
+    text: int
+    rodata: int
+    data: int
+    bss: int
+    arena: int
+    stack: int
+    millions: float
+
+    def cells(self) -> list[str]:
+        """As the page has them."""
+        sizes = (self.model, self.text, self.rodata, self.data, self.bss, self.arena, self.stack)
+        return [self.network, self.target, *(f"{size:,}" for size in sizes), f"{self.millions:.3f}"]
+
+    @classmethod
+    def of_line(cls, line: str) -> Row:
+        """What a line of the page says."""
+        network, target, *numbers = (cell.strip().replace(",", "") for cell in line.strip().strip("|").split("|"))
+        return cls(network, target, *map(int, numbers[:-1]), float(numbers[-1]))
+
+
+#: Of baselines measured on the same machine and networks: flash without the model, RAM with stack, and millions of
+#: instructions, for TARGETS in order. CMSIS-NN 99f736a6, TFLM 90b983c2b, gcc 12.2.1.
+PEERS = {
+    ("ds_cnn", "CMSIS-NN called directly"): ((15_900, 21_352, 1.807), (19_700, 17_100, 7.691), (14_100, None, 10.53)),
+    ("ds_cnn", "TFLM with CMSIS-NN"): ((36_800, 28_256, 1.811), (46_200, 23_640, 7.695), (39_800, None, 10.53)),
+    ("ds_cnn", "TFLM, its reference kernels"): ((31_800, 23_508, 41.9), (34_200, 23_508, 43.0), (35_500, 23_508, 42.0)),
+    ("autoencoder", "CMSIS-NN called directly"): ((None, None, 0.153), (None, None, 0.593), (None, None, 0.964)),
+    ("autoencoder", "TFLM with CMSIS-NN"): ((None, None, 0.291), (None, None, 0.596), (None, None, 0.966)),
+    ("autoencoder", "TFLM, its reference kernels"): ((None, None, 1.43), (None, None, 1.69), (None, None, 1.69)),
+}
+
+_HEAD = """# Firmware figures
+
+Written by `make mcu-table` (`python -m benchmarks.microcontrollers`): int8 networks with int8 at both ends and random
+weights, as projects of `etpy firmware` that the emulator ran. Their outputs are those of the host, bit for bit.
+
+- Bytes: `text` and `rodata` stand in flash beside the model, `bss` has the arena, the pools and the program's own.
+  `stack` is what an inference takes.
+- Instructions are millions an inference, counted by QEMU (`-icount shift=5`). They are no cycles. Nothing here measures
+  energy.
+- DS-CNN and the autoencoder are those of MLPerf Tiny. The MobileNetV1 has a quarter of the channels and takes 96x96
+  pixels in three channels. The LSTM has 32 units and reads 16 steps of 10 numbers.
+
+"""
+
+
+def measured(name: str, target: str, folder: Path) -> Row:
+    """Builds and runs a network. RuntimeError: outputs differ from the host's, or tools are missing."""
+    report = write_firmware(lowered(name), folder, target)
+    if report.run is None or report.image is None or not report.run.matches:
+        raise RuntimeError(f"{name} on {target}: {report}")
+    image, run = report.image, report.run
+    return Row(
+        name, target, report.model_bytes, image.text, image.rodata, image.initialised, image.bss,
+        sum(report.pools.arenas), run.stack, run.instructions / 1e6,
+    )  # fmt: skip
+
+
+def _lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]) + "\n"
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The page with these rows and the peers' figures."""
+    head = ["network", "target", "model", "text", "rodata", "data", "bss", "arena", "stack", "instructions"]
+    told = _HEAD + _lines(head, (row.cells() for row in rows))
+    told += "\n## Beside the peers\n\nFlash without the model, RAM with stack; a hyphen where it was not measured.\n\n"
+    compared = []
+    for network in NETWORKS:
+        own = {row.target: row for row in rows if row.network == network}
+        for target, row in own.items():
+            figures = (row.text + row.rodata + row.data, row.data + row.bss + row.stack, row.millions)
+            compared.append([network, target, "executorch_py", *map(_cell, figures)])
+            compared += [
+                [network, target, peer, *map(_cell, of_targets[TARGETS.index(target)])]
+                for (of, peer), of_targets in PEERS.items()
+                if of == network
+            ]
+    return told + _lines(["network", "target", "what", "flash", "RAM", "instructions"], compared)
+
+
+def _cell(figure: float | None) -> str:
+    return "-" if figure is None else f"{figure:,}" if isinstance(figure, int) else f"{figure:.3f}"
+
+
+def rows_of(text: str) -> list[Row]:
+    """The rows of a page."""
+    return [
+        Row.of_line(line) for line in re.findall(r"^\| \w+ \| cortex-m\d+ \| (?:[\d,]+ \| ){7}[\d.]+ \|$", text, re.M)
+    ]
+
+
+def main() -> None:
+    """Measures the rows that are asked for, or all, and brings the page to them; its other rows stay."""
+    parser = argparse.ArgumentParser(description="Firmware of four networks, measured in the emulator.")
+    parser.add_argument("network", nargs="?", choices=list(NETWORKS))
+    parser.add_argument("target", nargs="?", choices=TARGETS)
+    arguments = parser.parse_args()
+    rows = (
+        {(row.network, row.target): row for row in rows_of(PAGE.read_text(encoding="utf-8"))} if PAGE.exists() else {}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for network in [arguments.network] if arguments.network else NETWORKS:
+            for target in [arguments.target] if arguments.target else TARGETS:
+                row = rows[network, target] = measured(network, target, Path(folder) / f"{network}-{target}")
+                print("| " + " | ".join(row.cells()) + " |", flush=True)
+                PAGE.write_text(
+                    page([rows[key] for key in product(NETWORKS, TARGETS) if key in rows]), encoding="utf-8"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,7 @@
 #include "runtime/evalue.h"
 
+#include <cstring>
+
 namespace et::runtime {
 
 const char* to_string(Tag tag) {
@@ -12,14 +14,24 @@ const char* to_string(Tag tag) {
 
 inline namespace lean {
 
+/// Towards zero, as a cast does. Outside the range of int64 a cast has no meaning: NaN gives 0, the rest the nearest
+/// end. By bits: on cores without doubles a cast brings a multiplication and an addition of them.
+static int64_t integer_of(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const bool is_negative = bits >> 63 != 0;
+  const auto shift = static_cast<int>((bits >> 52) & 0x7FF) - 1075;  // value = mantissa * 2^shift
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1), mantissa = fraction | (uint64_t{1} << 52);
+  if (shift > 10) {
+    return shift == 0x7FF - 1075 && fraction != 0 ? 0 : is_negative ? INT64_MIN : INT64_MAX;
+  }
+  const uint64_t magnitude = shift >= 0 ? mantissa << shift : shift > -53 ? mantissa >> -shift : 0;
+  return is_negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
+}
+
 int64_t EValue::number_as_int() const {
   if (tag_ == Tag::kDouble) {
-    // Outside the range of int64 a cast has no meaning: NaN gives 0, the rest the nearest end.
-    const double value = payload_.double_value;
-    if (!(value >= -9223372036854775808.0)) {
-      return value != value ? 0 : INT64_MIN;
-    }
-    return value >= 9223372036854775808.0 ? INT64_MAX : static_cast<int64_t>(value);
+    return integer_of(payload_.double_value);
   }
   return tag_ == Tag::kBool ? static_cast<int64_t>(payload_.bool_value) : payload_.int_value;
 }

@@ -50,6 +50,16 @@ TEST(EValueTest, NumbersConvertWithoutUndefinedBehaviour) {
   EXPECT_EQ(EValue(-1e300).number_as_int(), INT64_MIN);
   EXPECT_EQ(EValue(__builtin_nan("")).number_as_int(), 0);
   EXPECT_EQ(EValue(-2.9).number_as_int(), -2);
+  for (double value = 0x1p-1022; value < 0x1p63; value *= 1.37) {
+    EXPECT_EQ(EValue(value).number_as_int(), static_cast<int64_t>(value)) << value;
+    EXPECT_EQ(EValue(-value).number_as_int(), static_cast<int64_t>(-value)) << value;
+  }
+  for (const double value : {0.0, -0.0, 1.0, 0x1p52, 0x1p53 - 1, 0x1p53 + 2, 0x1.fffffffffffffp62, -0x1p63}) {
+    EXPECT_EQ(EValue(value).number_as_int(), static_cast<int64_t>(value)) << value;
+  }
+  EXPECT_EQ(EValue(0x1p63).number_as_int(), INT64_MAX);
+  EXPECT_EQ(EValue(__builtin_inf()).number_as_int(), INT64_MAX);
+  EXPECT_EQ(EValue(-__builtin_inf()).number_as_int(), INT64_MIN);
   EXPECT_EQ(EValue(true).number_as_int(), 1);
   EXPECT_TRUE(EValue(0.5).number_as_bool());
   EXPECT_STREQ(to_string(Tag::kTensorList), "TensorList");

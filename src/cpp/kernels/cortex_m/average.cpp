@@ -22,10 +22,10 @@ Result<Average> Average::make(const char* op, const Tensor& self, double self_sc
   return made;
 }
 
-void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, int64_t divisor, int8_t* out) const {
+void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, float divisor, int8_t* out) const {
   const auto top = static_cast<int32_t>(rows.begin), left = static_cast<int32_t>(columns.begin);
   const auto height = static_cast<int32_t>(rows.end) - top, width = static_cast<int32_t>(columns.end) - left;
-  const float scale = scale_ * (1.0f / static_cast<float>(divisor));
+  const float scale = scale_ * (1.0f / divisor);
   const int32_t start = height > 0 && width > 0 ? -height * width * zero_point_ : 0;
   const ptrdiff_t line = static_cast<ptrdiff_t>(width_) * channels_;
   const int8_t* const first =

@@ -18,7 +18,7 @@ class Average {
                               const Tensor& out, const quantized::OutputParameters& result);
 
   /// All channels of one pixel of the output, from batch `n`; its sums are divided by `divisor`.
-  void pixel(int32_t n, const Extent& rows, const Extent& columns, int64_t divisor, int8_t* out) const;
+  void pixel(int32_t n, const Extent& rows, const Extent& columns, float divisor, int8_t* out) const;
 
   /// Averages of `count` rows of so many elements, which lie one after the other.
   void rows(int32_t length, int32_t count, int8_t* out) const;

@@ -17,7 +17,9 @@ Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& se
   portable::Sizes sizes(self.sizes());
   ET_RETURN_IF_ERROR(quantized::plan_adaptive(kOp, self, output_size, windows, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
-  average.pool(windows[0], windows[1], out, [](const Extent& y, const Extent& x) { return y.counted * x.counted; });
+  average.pool(windows[0], windows[1], out, [](const Extent& y, const Extent& x) {
+    return static_cast<float>(static_cast<int32_t>(y.counted * x.counted));
+  });
   return Error::Ok;
 }
 

@@ -20,9 +20,9 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
   ET_RETURN_IF_ERROR(quantized::plan_sliding(kOp, self, kernel_size, stride, padding, ceil_mode, windows, &sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
   average.pool(windows[0], windows[1], out, [&](const Extent& y, const Extent& x) {
-    return divisor_override.has_value() ? *divisor_override
-           : count_include_pad          ? y.counted * x.counted
-                                        : (y.end - y.begin) * (x.end - x.begin);
+    return static_cast<float>(divisor_override.has_value() ? *divisor_override
+                              : count_include_pad          ? y.counted * x.counted
+                                                           : (y.end - y.begin) * (x.end - x.begin));
   });
   return Error::Ok;
 }

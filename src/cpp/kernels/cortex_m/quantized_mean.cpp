@@ -54,7 +54,8 @@ Error quantized_mean_out(KernelContext& context, const Tensor& self, double self
     return Error::Ok;
   }
   for (int32_t n = 0; n < self.size(0); ++n) {
-    average.pixel(n, {0, self.size(2), 0}, {0, self.size(3), 0}, count, to + n * self.size(1));
+    average.pixel(n, {0, self.size(2), 0}, {0, self.size(3), 0}, static_cast<float>(static_cast<int32_t>(count)),
+                  to + n * self.size(1));
   }
   return Error::Ok;
 }

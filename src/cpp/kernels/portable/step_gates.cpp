@@ -22,9 +22,9 @@ Error check_sums(const StepGates& step, const Tensor& sums) {
   return Error::Ok;
 }
 
-float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
-
 }  // namespace
+
+float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
 Error prepare_step(KernelContext& context, const StepGates& step, StepSize* size) {
   const Tensor& before = *step.before;

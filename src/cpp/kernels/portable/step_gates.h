@@ -25,6 +25,9 @@ struct StepSize {
 /// Errors: InvalidArgument, InvalidType, NotSupported; those of resize_tensor.
 Error prepare_step(KernelContext& context, const StepGates& step, StepSize* size);
 
+/// The function of most gates.
+float sigmoid(float x);
+
 /// One row of et::lstm_gates: gates [4 * n], before [n] -> state [n], after [n]. `after` may be `before`.
 void lstm_row(const float* gates, const float* before, float* state, float* after, int64_t n);
 /// One row of et::gru_gates: input and own [3 * n], before [n] -> after [n], which may be `before`.

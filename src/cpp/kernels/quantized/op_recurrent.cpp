@@ -53,17 +53,6 @@ void multiply_state(const QuantizedRecurrentCall& call, const RecurrentPlan& pla
   }
 }
 
-/// The sum of two integers as et::quantized_add has it.
-int32_t add(const RecurrentPlan& plan, int32_t product, int32_t input) {
-  if (plan.is_fixed) {
-    const FixedPointSum& f = plan.fixed;
-    const int32_t wide = multiply_add(multiply_add(f.bias, product, f.a_factor), input, f.b_factor);
-    return plan.sum.clamp(int64_t{wide >> f.shift} + plan.sum.zero_point());
-  }
-  return plan.sum((static_cast<float>(product) - plan.products.zero_point) * plan.product_units +
-                  (static_cast<float>(input) - plan.input.zero_point) * plan.input_units);
-}
-
 template <typename T>
 Error run_steps(KernelContext& context, const QuantizedRecurrentCall& call, const RecurrentPlan& plan, bool reverse) {
   const bool is_lstm = call.gates == 4;
@@ -85,7 +74,7 @@ Error run_steps(KernelContext& context, const QuantizedRecurrentCall& call, cons
         const T* const products =
             step.is_given ? static_cast<const T*>(first) + b * plan.first_stride : scratch.products;
         for (int64_t n = 0; n < row; ++n) {
-          scratch.own[n] = plan.sums(add(plan, products[n], in[n]));
+          scratch.own[n] = plan.sums(plan.add(products[n], in[n]));
         }
         portable::lstm_row(scratch.own, cells + b * hidden, after, cells + b * hidden, hidden);
         continue;

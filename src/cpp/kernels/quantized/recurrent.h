@@ -60,6 +60,16 @@ struct RecurrentPlan : RecurrentShape {
   bool is_fixed = false;  ///< sums are those of `fixed`, else of floats
   FixedPointSum fixed;
   float product_units = 0, input_units = 0;  ///< of a sum's scale
+
+  /// The sum of two integers as et::quantized_add has it.
+  int32_t add(int32_t own, int32_t given) const {
+    if (is_fixed) {
+      const int32_t wide = multiply_add(multiply_add(fixed.bias, own, fixed.a_factor), given, fixed.b_factor);
+      return sum.clamp(int64_t{wide >> fixed.shift} + sum.zero_point());
+    }
+    return sum((static_cast<float>(own) - products.zero_point) * product_units +
+               (static_cast<float>(given) - input.zero_point) * input_units);
+  }
 };
 
 /// Checks all arguments and gives the outputs their sizes. Errors: InvalidArgument, InvalidType, NotSupported; those of
