@@ -181,7 +181,7 @@ Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& we
   const double taps = g.transposed || g.kernel.h * g.kernel.w == 1 ? 0 : double{1} * g.kernel.h * g.kernel.w;
   const double pixels = input.dim() == 0 || input.size(0) == 0 || g.out_channels == 0
                             ? 0
-                            : static_cast<double>(out.numel() / input.size(0)) / static_cast<double>(g.out_channels);
+                            : static_cast<double>(out.numel()) / static_cast<double>(input.size(0) * g.out_channels);
   return runtime::offer(
       state, (g.transposed ? kOfPatches : 1) * runtime::cost_here(work, kCosts) + taps * pixels * kNsOfPointer);
 }
