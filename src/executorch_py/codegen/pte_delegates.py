@@ -2,7 +2,7 @@
 
 Example:
     >>> [(one.backend_id, len(one.payload)) for one in delegates_of(Path("model.pte").read_bytes())]  # doctest: +SKIP
-    [('XnnpackBackend', 5120)]
+    [('MyBackend', 5120)]
 
 Standard library only. Slots are those of program.fbs.
 """
