@@ -125,18 +125,19 @@ class _Parts(Partitioner):
         self.delegation_spec = spec
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Constants go with the nodes that read them."""
+        """Constants, and what dequantizes them, go with the nodes that read them."""
         signature = exported_program.graph_signature
         constants = {
             *signature.inputs_to_parameters,
             *signature.inputs_to_buffers,
             *signature.inputs_to_lifted_tensor_constants,
         }
-        for node in exported_program.graph.nodes:
+        for node in reversed(exported_program.graph.nodes):
             tag = self.tags.get(node.name)
-            if node.name in constants:
-                tags = {self.tags[user.name] for user in node.users if user.name in self.tags}
-                tag = tags.pop() if len(tags) == 1 else None
+            is_dequantized = "dequantize" in str(node.target) and getattr(node.args[0], "name", "") in constants
+            if node.name in constants or is_dequantized:
+                tags = {user.meta[_KEY] for user in node.users if user.meta.get(_KEY)}
+                tag = tags.pop() if len(tags) == 1 else tag
             if tag is not None:
                 node.meta[_KEY] = tag
         return PartitionResult(exported_program, dict.fromkeys(self.tags.values(), self.delegation_spec))

@@ -61,7 +61,7 @@ def test_what_vela_refuses_stays_on_the_cpu_with_velas_reason() -> None:
     edge = lowered(program, partitioner)
     data = bytes(edge.to_executorch().buffer)
     assert len(delegates_of(data)) == 2, "in front of it and behind it"
-    ((name, source, reason),) = [one for one in partitioner.report.on_cpu if "Vela" in one[2]]
+    ((name, source, reason),) = partitioner.report.on_cpu
     assert "conv" in name and ".py:" in source
     assert "Vela refuses" in reason and "could not run on NPU" in reason
     assert "Vela refuses" in str(et.delegation_report(edge))
@@ -94,6 +94,18 @@ def test_refusals_are_found_one_by_one(monkeypatch: pytest.MonkeyPatch, refused:
     assert all(part.payload.startswith(b"made of ") for part in parts)
     assert partitioner.report.cycles == 7 * len(partitioner.report.parts)
     assert len(parts) == len(partitioner.report.parts)
+
+
+def test_layers_behind_a_refused_one_keep_their_weights() -> None:
+    """What dequantizes a weight stands in front of the first part, and goes with the layer."""
+    model = nn.Sequential(
+        nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 3, stride=4), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 3)
+    )
+    partitioner = EthosUPartitioner("ethos-u55-128")
+    edge = lowered(quantized(model, (torch.randn(1, 4, 9, 11),)), partitioner)
+    assert len(delegates_of(bytes(edge.to_executorch().buffer))) == 2
+    ((_, _, reason),) = partitioner.report.on_cpu
+    assert "a stride of 4, ethos-u55 has 3" in reason
 
 
 def test_the_offload_grows_operator_by_operator() -> None:
