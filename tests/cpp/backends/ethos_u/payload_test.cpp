@@ -1,6 +1,7 @@
 // Payloads of EthosUBackend are refused or safe to run, whatever happened to them; and the driver gets what they say.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -84,7 +85,7 @@ Error call(const Bytes& payload, std::vector<int8_t>* result = nullptr, size_t l
   const std::unique_ptr<uint8_t, Free> memory(
       static_cast<uint8_t*>(std::aligned_alloc(16, (payload.size() + 16) / 16 * 16)));
   uint8_t* const exact = memory.get();
-  std::memcpy(exact, payload.data(), payload.size());
+  std::copy(payload.begin(), payload.end(), exact);
   ET_TRY(const CommandPayload parsed, backends::ethos_u::parse({exact, payload.size()}));
   Argument in(ScalarType::Char, {4}, {1, 2, 3, 4});
   Argument out(ScalarType::Char, {4}, std::vector<int8_t>(4));
