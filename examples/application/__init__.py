@@ -1,0 +1,199 @@
+"""What the applications of examples/ share: train, quantize, lower, write firmware, run it on samples, compare.
+
+For: `examples/<name>/run.py`. Not for: a framework; a product takes the steps that it needs from here.
+
+A front end gives integers of 8 bits, in training and on the device the same ones. The network takes `UNIT` times them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
+from executorch_py.firmware.build import missing_tools
+
+__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "lower", "percent", "say", "seed", "train"]
+
+HERE = Path(__file__).resolve().parent
+#: Models, projects and programs.
+BUILD = Path(os.environ.get("ET_EXAMPLES_BUILD", HERE.parents[1] / "build" / "examples"))
+#: What one step of a front end is for the network.
+UNIT = 1 / 32
+
+
+def say(text: str) -> None:
+    """Prints at once."""
+    print(text, flush=True)
+
+
+def percent(share: float) -> str:
+    """A share in the form of all reports."""
+    return f"{100 * share:.1f} %"
+
+
+def seed(value: int = 0) -> None:
+    """Fixes every source of random numbers."""
+    random.seed(value)
+    np.random.seed(value)
+    torch.manual_seed(value)
+
+
+def cached(name: str, make: Callable[[], dict[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Arrays that are made once and kept in the cache of third-party sources (ET_CACHE)."""
+    base = os.environ.get("ET_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "executorch_py"
+    path = Path(base) / "examples" / f"{name}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.npz")
+        np.savez_compressed(partial, **make())
+        partial.replace(path)
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def train(
+    model: torch.nn.Module,
+    inputs: torch.Tensor,
+    wanted: torch.Tensor,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    epochs: int,
+    *,
+    rate: float = 3e-3,
+    batch: int = 64,
+    augment: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
+) -> torch.nn.Module:
+    """Trains with AdamW and one cycle of learning rates, in one thread: the same weights on any number of cores."""
+    torch.set_num_threads(1)
+    start = time.process_time()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1e-3)
+    steps = epochs * ((len(inputs) + batch - 1) // batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
+    model.train()
+    for _ in range(epochs):
+        for rows in torch.randperm(len(inputs)).split(batch):
+            optimizer.zero_grad()
+            result = loss(model(augment(inputs[rows])), wanted[rows])
+            result.backward()
+            optimizer.step()
+            schedule.step()
+    seconds = time.process_time() - start
+    say(f"trained on {len(inputs):,} samples, {epochs} epochs, {seconds:.0f} s of processor: loss {float(result):.4f}")
+    return model.eval()
+
+
+class Network:
+    """The int8 program on this machine, with a front end's integers as its input."""
+
+    def __init__(self, path: Path) -> None:
+        """Loads what `lower` wrote."""
+        program = et.Runtime.get().load_program(str(path))
+        self._forward = program.load_method("forward")
+        self.sizes = tuple(self._forward.metadata.input_tensor_meta(0).sizes())
+        scale, zero, low, high = program.load_method("forward.input.0").execute([])
+        self.output_scale, self.output_zero, _, _ = program.load_method("forward.output.0").execute([])
+        front_end = np.arange(-128, 128) * (UNIT / scale)
+        #: The network's integer for each one of the front end.
+        self.steps = np.clip(np.rint(front_end) + zero, low, high).astype(np.int8)
+
+    def __call__(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Integers out for integers in: int8 [samples, …] to int8 [samples, outputs]."""
+        given = self.steps[values.astype(np.int16) + 128].reshape(len(values), *self.sizes)
+        return np.stack([np.array(self._forward.execute([row])[0]).reshape(-1) for row in given])
+
+    def parameters(self) -> str:
+        """parameters.h: the same for C++."""
+        return (
+            "// Written by examples/application: what the network takes and gives.\n#pragma once\n\n"
+            "#include <cstddef>\n#include <cstdint>\n\nnamespace application {\n\n"
+            f"inline constexpr size_t kNumInputs = {int(np.prod(self.sizes))};\n"
+            f"inline constexpr int8_t kSteps[256] = {{{', '.join(map(str, self.steps))}}};\n"
+            "/// An output stands for (value - kOutputZero) * kOutputScale / 65536 steps of the front end.\n"
+            f"inline constexpr int32_t kOutputZero = {int(self.output_zero)};\n"
+            f"inline constexpr int32_t kOutputScale = {round(self.output_scale / UNIT * 65536)};\n"
+            "\n}  // namespace application\n"
+        )
+
+
+def lower(name: str, model: torch.nn.Module, values: np.ndarray[Any, Any], shape: Sequence[int]) -> Network:
+    """Quantizes on calibration values, says layer by layer what that costs, and writes BUILD/name/model.pte.
+
+    Args:
+        name: The application.
+        model: In float, in eval mode.
+        values: A front end's integers, int8 [samples, …].
+        shape: Of one input, with a batch of 1.
+    """
+    samples = [(torch.from_numpy(row.reshape(shape).astype(np.float32)) * UNIT,) for row in values]
+    exported = torch.export.export(model, samples[0])
+    quantized = quantizer.quantize(exported, samples[0], "static_int8", samples)
+    say(str(et.quantization_report(exported, quantized, samples[:32])))
+    config = et.ExecutorchBackendConfig(quantized_io=True)
+    folder = BUILD / name
+    folder.mkdir(parents=True, exist_ok=True)
+    et.to_edge_transform_and_lower(quantized).to_executorch(config).save(folder / "model.pte")
+    network = Network(folder / "model.pte")
+    (folder / "parameters.h").write_text(network.parameters())
+    return network
+
+
+def _checked(command: Sequence[object], folder: Path) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    said = done.stdout + done.stderr  # semihosting writes to the latter
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said[-3000:]}")
+    return said
+
+
+@dataclass(frozen=True)
+class Program:
+    """An application's program for a target."""
+
+    path: Path
+    report: FirmwareReport
+
+    @classmethod
+    def build(cls, name: str, target: str, sources: Sequence[Path]) -> Program | None:
+        """Writes the firmware of BUILD/name/model.pte and builds the application beside it.
+
+        None where the target's tools are not installed; says which.
+        """
+        if missing := missing_tools(TARGETS[target]):
+            say(f"{target}: not built, {', '.join(missing)} is not installed (make mcu-setup, on Debian)")
+            return None
+        folder = BUILD / name / target
+        report = write_firmware(BUILD / name / "model.pte", folder / "firmware", target)
+        configure = [
+            "cmake", "-S", HERE, "-B", folder / "build", "-G", "Ninja", f"-DFIRMWARE={folder / 'firmware'}",
+            f"-DPARAMETERS={BUILD / name}", f"-DSOURCES={';'.join(map(str, sources))}",
+        ]  # fmt: skip
+        _checked(configure, folder)
+        _checked(["cmake", "--build", folder / "build"], folder)
+        return cls(folder / "build" / "application", report)
+
+    def run(self, samples: bytes) -> tuple[bytes, str]:
+        """What the program writes of these samples, in the emulator where it is not for this machine; and what it says."""
+        folder = self.path.parents[1] / "run"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "samples.bin").write_bytes(samples)
+        said = _checked([*self.report.target.emulator(), self.path], folder)
+        return (folder / "results.bin").read_bytes(), said.strip()
+
+    def __str__(self) -> str:
+        where = "this machine" if self.report.target.is_host else f"{self.report.target.board} (QEMU)"
+        return f"{self.report.target.name}, {where}"
