@@ -7,6 +7,7 @@ A front end gives integers of 8 bits, in training and on the device the same one
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 import shutil
@@ -22,10 +23,11 @@ import torch
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import missing_tools
 
-__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "lower", "percent", "say", "seed", "train"]
+__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "checked", "front_end", "lower", "percent", "say", "seed", "train"]
 
 HERE = Path(__file__).resolve().parent
 #: Models, projects and programs.
@@ -90,7 +92,7 @@ def train(
             optimizer.step()
             schedule.step()
     seconds = time.process_time() - start
-    say(f"trained on {len(inputs):,} samples, {epochs} epochs, {seconds:.0f} s of processor: loss {float(result):.4f}")
+    say(f"trained on {len(inputs):,} samples, {epochs} epochs, {seconds:.0f} s of processor: loss {result.item():.4f}")
     return model.eval()
 
 
@@ -127,7 +129,9 @@ class Network:
         )
 
 
-def lower(name: str, model: torch.nn.Module, values: np.ndarray[Any, Any], shape: Sequence[int]) -> Network:
+def lower(
+    name: str, model: torch.nn.Module, values: np.ndarray[Any, Any], shape: Sequence[int], *, for_linux: bool = False
+) -> Network:
     """Quantizes on calibration values, says layer by layer what that costs, and writes BUILD/name/model.pte.
 
     Args:
@@ -135,6 +139,7 @@ def lower(name: str, model: torch.nn.Module, values: np.ndarray[Any, Any], shape
         model: In float, in eval mode.
         values: A front end's integers, int8 [samples, …].
         shape: Of one input, with a batch of 1.
+        for_linux: Write linux.pte beside it, for the XNNPACK delegate.
     """
     samples = [(torch.from_numpy(row.reshape(shape).astype(np.float32)) * UNIT,) for row in values]
     exported = torch.export.export(model, samples[0])
@@ -144,12 +149,16 @@ def lower(name: str, model: torch.nn.Module, values: np.ndarray[Any, Any], shape
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
     et.to_edge_transform_and_lower(quantized).to_executorch(config).save(folder / "model.pte")
+    if for_linux:
+        edge = et.to_edge_transform_and_lower(quantized, partitioner=[XnnpackPartitioner()])
+        edge.to_executorch(config).save(folder / "linux.pte")
     network = Network(folder / "model.pte")
     (folder / "parameters.h").write_text(network.parameters())
     return network
 
 
-def _checked(command: Sequence[object], folder: Path) -> str:
+def checked(command: Sequence[object], folder: Path) -> str:
+    """Runs a command in a folder; what it printed, or an error with it."""
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -157,6 +166,17 @@ def _checked(command: Sequence[object], folder: Path) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said[-3000:]}")
     return said
+
+
+def front_end(name: str, sources: Sequence[Path]) -> ctypes.CDLL:
+    """The C++ that the device runs in front of its network, for training: compiled when a source is newer."""
+    path = BUILD / name / "front_end.so"
+    sources = [HERE / "spectrum.cpp", *sources]
+    headers = [header for source in sources for header in source.parent.glob("*.h")]
+    if not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in (*sources, *headers)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        checked(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", f"-I{HERE}", "-o", path, *sources], HERE)
+    return ctypes.CDLL(str(path))
 
 
 @dataclass(frozen=True)
@@ -181,8 +201,8 @@ class Program:
             "cmake", "-S", HERE, "-B", folder / "build", "-G", "Ninja", f"-DFIRMWARE={folder / 'firmware'}",
             f"-DPARAMETERS={BUILD / name}", f"-DSOURCES={';'.join(map(str, sources))}",
         ]  # fmt: skip
-        _checked(configure, folder)
-        _checked(["cmake", "--build", folder / "build"], folder)
+        checked(configure, folder)
+        checked(["cmake", "--build", folder / "build"], folder)
         return cls(folder / "build" / "application", report)
 
     def run(self, samples: bytes) -> tuple[bytes, str]:
@@ -191,7 +211,7 @@ class Program:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "samples.bin").write_bytes(samples)
-        said = _checked([*self.report.target.emulator(), self.path], folder)
+        said = checked([*self.report.target.emulator(), self.path], folder)
         return (folder / "results.bin").read_bytes(), said.strip()
 
     def __str__(self) -> str:
