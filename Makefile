@@ -16,6 +16,7 @@
 #                  (SANITIZE=thread: the other kind)
 #   make tosa      the TOSA and Ethos-U backend against Arm's reference model and compiler, whole
 #   make neon      the vector kernels on 64-bit Arm in QEMU
+#   make example-NAME   keywords, vibration, digits or photographs, from data to a Cortex-M in QEMU or Linux
 #   make wheel     build the wheel and try it in a clean environment
 #   make docs      the documentation site           make notebooks   the tutorials, in Jupyter
 
@@ -45,7 +46,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -83,7 +84,7 @@ demo:
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup interop-setup browser-setup tosa-setup
+test: build sanitized-build mcu-setup interop-setup browser-setup tosa-setup applications-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -192,6 +193,14 @@ mcu-setup: setup
 
 mcu: build mcu-setup
 	@$(PYTEST) -m mcu tests/targets
+
+applications-setup: setup
+	@$(TIMED) "speech synthesisers" -- $(SETUP) debian speech
+	@$(TIMED) "photographs" -- $(SETUP) venv $(VENV) photographs-no-deps
+
+# ARGS="--target cortex-m4" for another one.
+example-%: build mcu-setup applications-setup
+	@$(PY) examples/$*/run.py $(ARGS)
 
 # Without XNNPACK, whose kernels' tests are left out.
 neon: setup

@@ -8,6 +8,7 @@ A front end gives integers of 8 bits, in training and on the device the same one
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import random
 import shutil
@@ -27,7 +28,7 @@ from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import missing_tools
 
-__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "checked", "front_end", "lower", "percent", "say", "seed", "train"]
+__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "checked", "front_end", "keep", "lower", "percent", "say", "seed", "train"]
 
 HERE = Path(__file__).resolve().parent
 #: Models, projects and programs.
@@ -44,6 +45,11 @@ def say(text: str) -> None:
 def percent(share: float) -> str:
     """A share in the form of all reports."""
     return f"{100 * share:.1f} %"
+
+
+def keep(name: str, figures: dict[str, Any]) -> None:
+    """Writes what a run measured to BUILD/name/figures.json."""
+    (BUILD / name / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def seed(value: int = 0) -> None:
@@ -141,7 +147,8 @@ def lower(
         shape: Of one input, with a batch of 1.
         for_linux: Write linux.pte beside it, for the XNNPACK delegate.
     """
-    samples = [(torch.from_numpy(row.reshape(shape).astype(np.float32)) * UNIT,) for row in values]
+    rows = np.ascontiguousarray(values, np.float32).reshape(-1, *shape)
+    samples = [(torch.from_numpy(row) * UNIT,) for row in rows]
     exported = torch.export.export(model, samples[0])
     quantized = quantizer.quantize(exported, samples[0], "static_int8", samples)
     say(str(et.quantization_report(exported, quantized, samples[:32])))

@@ -39,44 +39,48 @@ int32_t cosine_at(size_t step) {
   return step <= kQuarter ? kSine.values[kQuarter - step] : -int32_t{kSine.values[step - kQuarter]};
 }
 
+/// Of 32-bit factors: one instruction multiplies them on every core but the smallest.
 int32_t rounded(int64_t product) { return static_cast<int32_t>((product + (1 << 14)) >> 15); }
 
-int32_t g_real[kTransformSize];
-int32_t g_imaginary[kTransformSize];
-
-size_t reversed(size_t index) {
-  size_t result = 0;
-  for (size_t bit = 1; bit < kTransformSize; bit <<= 1) {
-    result = result << 1 | (index & 1);
-    index >>= 1;
-  }
-  return result;
+/// sin²(π i / count), 32768 for 1; between the table's entries on a line.
+int32_t window_at(size_t i, size_t count) {
+  const size_t phase = i * (kTransformSize / 2 * 256) / count;
+  const int32_t low = sine_at(phase / 256);
+  const int32_t high = sine_at(phase / 256 + 1);
+  const int32_t s = low + ((high - low) * static_cast<int32_t>(phase % 256) + 128) / 256;
+  return rounded(int64_t{s} * s);
 }
+
+// Even samples are the real parts, odd ones the imaginary parts of a transform of half the size.
+constexpr size_t kHalf = kTransformSize / 2;
+int32_t g_real[kHalf];
+int32_t g_imaginary[kHalf];
 
 /// Samples under a Hann window, in the order in which the transform takes them.
 void load(const int16_t* samples, size_t count) {
-  for (size_t i = 0; i < kTransformSize; ++i) {
-    const size_t to = reversed(i);
-    g_imaginary[to] = 0;
-    g_real[to] = 0;
-    if (i < count) {
-      const int32_t s = sine_at(i * (kTransformSize / 2) / count);  // sin²(π i / count)
-      g_real[to] = rounded(int64_t{samples[i]} * rounded(int64_t{s} * s));
+  size_t to = 0;
+  for (size_t i = 0; i < kTransformSize; i += 2) {
+    g_real[to] = i < count ? rounded(int64_t{samples[i]} * window_at(i, count)) : 0;
+    g_imaginary[to] = i + 1 < count ? rounded(int64_t{samples[i + 1]} * window_at(i + 1, count)) : 0;
+    size_t bit = kHalf / 2;  // the next index with its bits reversed
+    for (; (to & bit) != 0; bit >>= 1) {
+      to ^= bit;
     }
+    to ^= bit;
   }
 }
 
 /// Radix 2, in place. A value of 16 bits grows by ten bits at most: no stage has to scale.
 void transform() {
-  for (size_t half = 1; half < kTransformSize; half *= 2) {
+  for (size_t half = 1; half < kHalf; half *= 2) {
     const size_t stride = kTransformSize / 2 / half;
     for (size_t k = 0; k < half; ++k) {
-      const int64_t c = cosine_at(k * stride);
-      const int64_t s = sine_at(k * stride);
-      for (size_t a = k; a < kTransformSize; a += 2 * half) {
+      const int32_t c = cosine_at(k * stride);
+      const int32_t s = sine_at(k * stride);
+      for (size_t a = k; a < kHalf; a += 2 * half) {
         const size_t b = a + half;
-        const int32_t real = rounded(c * g_real[b] + s * g_imaginary[b]);
-        const int32_t imaginary = rounded(c * g_imaginary[b] - s * g_real[b]);
+        const int32_t real = rounded(int64_t{c} * g_real[b] + int64_t{s} * g_imaginary[b]);
+        const int32_t imaginary = rounded(int64_t{c} * g_imaginary[b] - int64_t{s} * g_real[b]);
         g_real[b] = g_real[a] - real;
         g_imaginary[b] = g_imaginary[a] - imaginary;
         g_real[a] += real;
@@ -86,11 +90,18 @@ void transform() {
   }
 }
 
-/// Power of a bin; what a sample of ±1 makes is a few hundred, and the sum of all bins fits beside an 8-bit weight.
+/// Power of a bin between 1 and kHalf - 1; the sum of all bins fits beside a weight of 8 bits.
 uint64_t power(size_t bin) {
-  const int64_t real = g_real[bin];
-  const int64_t imaginary = g_imaginary[bin];
-  return static_cast<uint64_t>(real * real + imaginary * imaginary) >> 6;
+  const size_t other = kHalf - bin;
+  const int32_t c = cosine_at(bin);
+  const int32_t s = sine_at(bin);
+  // Twice the transforms of the even and of the odd samples.
+  const int32_t odd_real = g_imaginary[bin] + g_imaginary[other];
+  const int32_t odd_imaginary = g_real[other] - g_real[bin];
+  const int32_t real = g_real[bin] + g_real[other] + rounded(int64_t{c} * odd_real + int64_t{s} * odd_imaginary);
+  const int32_t imaginary =
+      g_imaginary[bin] - g_imaginary[other] + rounded(int64_t{c} * odd_imaginary - int64_t{s} * odd_real);
+  return static_cast<uint64_t>(int64_t{real} * real + int64_t{imaginary} * imaginary) >> 8;
 }
 
 /// 4 · log2(value) − 128, rounded.
@@ -118,18 +129,20 @@ int8_t log_of(uint64_t value) {
 void log_bands(const int16_t* samples, size_t count, const uint16_t* edges, size_t num_bands, int8_t* bands) {
   load(samples, count);
   transform();
-  for (size_t b = 0; b < num_bands; ++b) {
-    const size_t first = edges[b];
-    const size_t middle = edges[b + 1];
-    const size_t last = edges[b + 2];
-    uint64_t sum = 0;
-    for (size_t bin = first + 1; bin <= middle; ++bin) {
-      sum += power(bin) * ((bin - first) * 256 / (middle - first));
+  uint64_t falling = 0;  // of the band whose middle is edge i
+  for (size_t i = 0; i <= num_bands; ++i) {
+    uint64_t rising = 0;
+    const uint32_t width = edges[i + 1] - edges[i];
+    for (uint32_t step = 1; step <= width; ++step) {
+      const uint64_t here = power(edges[i] + step);
+      const uint32_t weight = step * 256 / width;
+      rising += here * weight;
+      falling += here * (256 - weight);
     }
-    for (size_t bin = middle + 1; bin < last; ++bin) {
-      sum += power(bin) * ((last - bin) * 256 / (last - middle));
+    if (i > 0) {
+      bands[i - 1] = log_of(falling >> 8);
     }
-    bands[b] = log_of(sum >> 8);
+    falling = rising;
   }
 }
 

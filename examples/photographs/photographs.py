@@ -27,7 +27,7 @@ def photograph(name: str) -> np.ndarray:
     package, file = _FILES[name].split("/", 1)
     spec = importlib.util.find_spec(package)  # not imported: only its files are read
     if spec is None or spec.origin is None:
-        sys.exit(f"photographs: the Python package {package} is not installed (tools/provision_system.py venv .venv photographs)")
+        sys.exit(f"photographs: the Python package {package} is not installed (make applications-setup installs it)")
     with Image.open(Path(spec.origin).parent / file) as image:
         image = image.convert("RGB")
         return np.asarray(image.resize((image.width // 2, image.height // 2), Image.Resampling.BOX))

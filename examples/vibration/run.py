@@ -12,6 +12,7 @@ import argparse
 import ctypes
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import bearing  # noqa: E402
-from application import BUILD, UNIT, Network, Program, cached, front_end, lower, say, seed, train  # noqa: E402
+from application import BUILD, UNIT, Network, Program, cached, checked, front_end, keep, lower, say, seed, train  # noqa: E402
 
 BANDS = 40
 #: As main.cpp writes a result.
@@ -87,6 +88,22 @@ def make(epochs: int = 60) -> tuple[Network, dict[str, np.ndarray]]:
     return lower("vibration", model, given[:300], (1, BANDS)), windows
 
 
+def on_linux(samples: bytes, scores: np.ndarray, threshold: int) -> dict[str, Any]:
+    """The C++ and the Python program on the same windows: whether their scores are `scores`, and what they say last."""
+    path = BUILD / "vibration" / "samples.raw"
+    path.write_bytes(samples)
+    told: dict[str, Any] = {}
+    commands: dict[str, list[object]] = {"Python": [sys.executable, HERE / "watch.py", path]}
+    if program := Program.build("vibration", "host", [HERE / "linux.cpp", HERE / "features.cpp"]):
+        commands[f"C++, static, {program.path.stat().st_size:,} bytes"] = [program.path, threshold, path]
+    for name, command in commands.items():
+        *lines, last = checked(command, BUILD).splitlines()
+        equal = [int(line.split()[2]) for line in lines] == scores.tolist()
+        told[name] = {"equal": equal, "said": last}
+        say(f"Linux, {name}: scores {'equal bit for bit' if equal else 'DIFFER'}; {last}")
+    return told
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Everything; 0 when the target's integers are this machine's."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -99,20 +116,24 @@ def main(arguments: list[str] | None = None) -> int:
     names = ["healthy", *bearing.FAULTS]
     here = {name: results_here(network, windows[name]) for name in names}
     say(f"int8, this machine; threshold {threshold:.0f} passes 99 % of other healthy windows\n{report(here, threshold)}")
-    same = True
+    figures: dict[str, Any] = {"threshold": threshold, "targets": {}} | {f"auc {name}": area(here["healthy"]["score"], here[name]["score"]) for name in bearing.FAULTS}
+    keep("vibration", figures)
+    samples = np.concatenate([windows[name] for name in names]).tobytes()
     for target in options.target or ["cortex-m4"]:
         program = Program.build("vibration", target, [HERE / "main.cpp", HERE / "features.cpp"])
         if program is None:
             continue
-        written, said = program.run(np.concatenate([windows[name] for name in names]).tobytes())
+        written, said = program.run(samples)
         ends = np.cumsum([len(windows[name]) for name in names])[:-1]
         there = dict(zip(names, np.split(np.frombuffer(written, RESULT), ends), strict=True))
         equal = all(np.array_equal(there[name], here[name]) for name in names)
-        same = same and equal
+        figures["targets"][target] = {"equal": equal, "said": said}
         say(f"int8, {program}: features, outputs and scores {'equal bit for bit' if equal else 'DIFFER'}; {said}\n"
             f"{report(there, threshold)}\n{program.report}")  # fmt: skip
-    (BUILD / "vibration" / "threshold.txt").write_text(f"{threshold:.0f}\n")
-    return 0 if same else 1
+    figures["linux"] = on_linux(samples, np.concatenate([here[name]["score"] for name in names]), int(threshold))
+    keep("vibration", figures)
+    parts = [*figures["targets"].values(), *figures["linux"].values()]
+    return 0 if all(one["equal"] for one in parts) else 1
 
 
 if __name__ == "__main__":

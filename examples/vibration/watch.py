@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 
@@ -15,7 +16,7 @@ from run import BUILD, Network, bearing, results_here
 def main(path: str) -> int:
     """Prints a line for each window, and the time that one takes."""
     network = Network(BUILD / "vibration" / "model.pte")
-    threshold = int((BUILD / "vibration" / "threshold.txt").read_text())
+    threshold = int(json.loads((BUILD / "vibration" / "figures.json").read_text())["threshold"])
     source = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
     count, took = 0, 0.0
     while len(window := source.read(2 * bearing.WINDOW)) == 2 * bearing.WINDOW:
