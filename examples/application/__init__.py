@@ -21,14 +21,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.firmware import TARGETS, FirmwareReport, write_firmware
 from executorch_py.firmware.build import missing_tools
 
-__all__ = ["BUILD", "UNIT", "Network", "Program", "cached", "checked", "front_end", "keep", "lower", "percent", "say", "seed", "train"]
+__all__ = [
+    "BUILD",
+    "UNIT",
+    "Network",
+    "Program",
+    "cached",
+    "checked",
+    "front_end",
+    "keep",
+    "lower",
+    "percent",
+    "say",
+    "seed",
+    "train",
+]
 
 HERE = Path(__file__).resolve().parent
 #: Models, projects and programs.
@@ -61,7 +75,9 @@ def seed(value: int = 0) -> None:
 
 def cached(name: str, make: Callable[[], dict[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
     """Arrays that are made once and kept in the cache of third-party sources (ET_CACHE)."""
-    base = os.environ.get("ET_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "executorch_py"
+    base = (
+        os.environ.get("ET_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "executorch_py"
+    )
     path = Path(base) / "examples" / f"{name}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

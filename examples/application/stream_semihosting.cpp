@@ -25,8 +25,7 @@ int open(const char* name, uint32_t length, Mode mode) {
 }
 
 bool transfer(Operation operation, int file, const void* data, size_t nbytes) {
-  const uint32_t arguments[] = {static_cast<uint32_t>(file),
-                                static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data)),
+  const uint32_t arguments[] = {static_cast<uint32_t>(file), static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data)),
                                 static_cast<uint32_t>(nbytes)};
   return semihost(operation, arguments) == 0;
 }

@@ -13,12 +13,16 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from application import Network, front_end  # noqa: E402
+from application import BUILD, Network, front_end  # noqa: E402
 from speech import WORDS  # noqa: E402
+
+__all__ = ["BUILD", "HOP", "RATE", "RESULT", "Ear", "Network", "windows"]
 
 RATE, HOP, FRAMES, BANDS = 16_000, 320, 49, 20
 #: As main.cpp writes a hop.
-RESULT = np.dtype([("levels", np.int8, BANDS), ("voice", np.int8), ("word", np.int8), ("scores", np.int8, len(WORDS) + 1)])
+RESULT = np.dtype(
+    [("levels", np.int8, BANDS), ("voice", np.int8), ("word", np.int8), ("scores", np.int8, len(WORDS) + 1)]
+)
 
 
 def _library() -> ctypes.CDLL:

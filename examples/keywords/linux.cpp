@@ -51,8 +51,9 @@ bool read_header(Sound& sound, const char* path) {
       const uint32_t kind = little_endian(head, 2), channels = little_endian(head + 2, 2);
       const uint32_t rate = little_endian(head + 4, 4), bits = little_endian(head + 14, 2);
       if (kind != 1 || channels != 1 || bits != 16 || rate == 0 || rate % kRate != 0) {
-        std::fprintf(stderr, "%s has %u channels of %u bits at %u Hz; must be one of 16-bit PCM at a multiple of %u Hz\n",
-                     path, channels, bits, rate, kRate);
+        std::fprintf(stderr,
+                     "%s has %u channels of %u bits at %u Hz; must be one of 16-bit PCM at a multiple of %u Hz\n", path,
+                     channels, bits, rate, kRate);
         return false;
       }
       sound.every = rate / kRate;
@@ -127,7 +128,8 @@ int run(Network& network, int argc, char** argv) {
     }
     std::fflush(stdout);
   }
-  std::printf("%.1f s of sound, %.2f ms for each second\n", hops * 0.02, hops == 0 ? 0.0 : took.count() / (hops * 0.02));
+  std::printf("%.1f s of sound, %.2f ms for each second\n", hops * 0.02,
+              hops == 0 ? 0.0 : took.count() / (hops * 0.02));
   return 0;
 }
 

@@ -1,7 +1,7 @@
 """Listens: a sound file, or a microphone's stream on stdin. Needs what run.py wrote.
 
-    python examples/keywords/listen.py sound.wav
-    arecord -q -f S16_LE -r 16000 -t raw | python examples/keywords/listen.py -
+python examples/keywords/listen.py sound.wav
+arecord -q -f S16_LE -r 16000 -t raw | python examples/keywords/listen.py -
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from hearing import HOP, RATE, Ear
+from hearing import BUILD, HOP, RATE, Ear, Network
 from speech import WORDS, read
-
-from application import BUILD, Network
 
 
 def hops(path: str) -> Iterator[np.ndarray]:

@@ -1,7 +1,7 @@
 // Keyword spotting on a microcontroller: samples of 16 kHz come in, words go out.
 //
-// The first sample says every how many hops the network runs: 5 for a stream, 50 for clips of one second. A hop's result
-// is its 20 levels, voice (0 or 1), the word or -1, and the network's seven scores, zero where it did not run.
+// The first sample says every how many hops the network runs: 5 for a stream, 50 for clips of one second. A hop's
+// result is its 20 levels, voice (0 or 1), the word or -1, and the network's seven scores, zero where it did not run.
 #include <cstring>
 
 #include "board/board.h"

@@ -98,7 +98,9 @@ def _put(clip: np.ndarray, samples: np.ndarray, at: int) -> None:
         clip[first:last] += samples[first - at : last - at]
 
 
-def clips(seed: int, said: list[int], spoken: list[np.ndarray], copies: int, quiet: int) -> tuple[np.ndarray, np.ndarray]:
+def clips(
+    seed: int, said: list[int], spoken: list[np.ndarray], copies: int, quiet: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Seconds of a stream, int16 [clips, 16000], and their words: each utterance `copies` times, `quiet` without one.
 
     A word stands near the middle; another one's end or beginning may be at the edges. Loudness and noise vary.

@@ -1,6 +1,6 @@
 """Of which photograph is a picture? The sum of the scores of its patches decides. Needs what run.py wrote.
 
-    python examples/photographs/classify.py picture.png
+python examples/photographs/classify.py picture.png
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def network() -> torch.nn.Module:
     """Like a small MobileNet: 1.6 million multiply-accumulates, 23,000 weights."""
     first = [torch.nn.Conv2d(3, 16, 3, stride=2, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU()]
     middle = [*block(16, 32, 2), *block(32, 64, 2), *block(64, 96), *block(96, 96, 2)]
-    return torch.nn.Sequential(*first, *middle, torch.nn.AvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(96, len(NAMES)))
+    return torch.nn.Sequential(
+        *first, *middle, torch.nn.AvgPool2d(3), torch.nn.Flatten(), torch.nn.Linear(96, len(NAMES))
+    )
 
 
 def varied(x: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def data() -> dict[str, np.ndarray]:
 def autoencoder() -> torch.nn.Module:
     """40 levels through a waist of 6 numbers, and back."""
     sizes = (BANDS, 32, 6, 32)
-    layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (torch.nn.Linear(a, b), torch.nn.ReLU())]
+    layers = [m for a, b in pairwise(sizes) for m in (torch.nn.Linear(a, b), torch.nn.ReLU())]
     return torch.nn.Sequential(*layers, torch.nn.Linear(32, BANDS))
 
 
@@ -115,8 +116,12 @@ def main(arguments: list[str] | None = None) -> int:
     threshold = float(np.quantile(results_here(network, windows["threshold"])["score"], 0.99))
     names = ["healthy", *bearing.FAULTS]
     here = {name: results_here(network, windows[name]) for name in names}
-    say(f"int8, this machine; threshold {threshold:.0f} passes 99 % of other healthy windows\n{report(here, threshold)}")
-    figures: dict[str, Any] = {"threshold": threshold, "targets": {}} | {f"auc {name}": area(here["healthy"]["score"], here[name]["score"]) for name in bearing.FAULTS}
+    say(
+        f"int8, this machine; threshold {threshold:.0f} passes 99 % of other healthy windows\n{report(here, threshold)}"
+    )
+    figures: dict[str, Any] = {"threshold": threshold, "targets": {}} | {
+        f"auc {name}": area(here["healthy"]["score"], here[name]["score"]) for name in bearing.FAULTS
+    }
     keep("vibration", figures)
     samples = np.concatenate([windows[name] for name in names]).tobytes()
     for target in options.target or ["cortex-m4"]:

@@ -1,6 +1,6 @@
 """Watches an accelerometer: 16-bit samples of 12 kHz from a file or stdin. Needs what run.py wrote.
 
-    python examples/vibration/watch.py samples.raw
+python examples/vibration/watch.py samples.raw
 """
 
 from __future__ import annotations

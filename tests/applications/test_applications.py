@@ -97,7 +97,9 @@ def front_end(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 def windows(library: ctypes.CDLL, clips: np.ndarray) -> np.ndarray:
     result = np.empty((len(clips), 49, 20), np.int8)
-    library.ear_windows(ctypes.c_void_p(clips.ctypes.data), ctypes.c_size_t(len(clips)), ctypes.c_void_p(result.ctypes.data))
+    library.ear_windows(
+        ctypes.c_void_p(clips.ctypes.data), ctypes.c_size_t(len(clips)), ctypes.c_void_p(result.ctypes.data)
+    )
     return result
 
 
