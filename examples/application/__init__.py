@@ -229,7 +229,7 @@ class Program:
         return cls(folder / "build" / "application", report)
 
     def run(self, samples: bytes) -> tuple[bytes, str]:
-        """What the program writes of these samples, in the emulator where it is not for this machine; and what it says."""
+        """What the program writes of these samples, and what it says; in the emulator where it is for a board."""
         folder = self.path.parents[1] / "run"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

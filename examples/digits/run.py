@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from application import UNIT, Network, Program, keep, lower, percent, say, seed, train  # noqa: E402
+from application import UNIT, Network, Program, keep, lower, percent, say, seed, train
 
 
 def pictures() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -13,8 +13,8 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from application import BUILD, Network, front_end  # noqa: E402
-from speech import WORDS  # noqa: E402
+from application import BUILD, Network, front_end
+from speech import WORDS
 
 __all__ = ["BUILD", "HOP", "RATE", "RESULT", "Ear", "Network", "windows"]
 

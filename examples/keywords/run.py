@@ -3,8 +3,8 @@
     python examples/keywords/run.py [--target cortex-m55]
 
 Training hears synthesised speech only (speech.py). The test has voices of the synthesisers that training did not hear,
-and Debian's recordings of a person. Trains, quantizes, writes firmware, runs front end, network and decisions there, and
-holds every integer against this machine's.
+and Debian's recordings of a person. Trains, quantizes and writes firmware. Runs front end, network and decisions there,
+and holds every integer against this machine's.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import speech  # noqa: E402
-from application import BUILD, UNIT, Network, Program, cached, checked, keep, lower, percent, say, seed, train  # noqa: E402
-from hearing import HOP, RATE, RESULT, Ear, windows  # noqa: E402
-from speech import WORDS  # noqa: E402
+import speech
+from application import BUILD, UNIT, Network, Program, cached, checked, keep, lower, percent, say, seed, train
+from hearing import HOP, RATE, RESULT, Ear, windows
+from speech import WORDS
 
 
 def block(inputs: int, outputs: int, stride: int = 1) -> list[torch.nn.Module]:
@@ -86,7 +86,7 @@ def found(results: np.ndarray, parts: list[tuple[float, float, tuple[str, ...]]]
 
 
 def on_linux(hops: np.ndarray, results: np.ndarray) -> dict[str, Any]:
-    """The C++ and the Python program on the same stream: whether they hear the words of `results`, and what they say last."""
+    """The Linux programs on the same stream: whether they hear the words of `results`, and what they say last."""
     path = BUILD / "keywords" / "stream.raw"
     path.write_bytes(hops.tobytes())
     told: dict[str, Any] = {}

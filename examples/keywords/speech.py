@@ -23,14 +23,14 @@ OTHER = len(WORDS)
 #: Words that mean nothing to the application, some of them close to those that do.
 OTHERS = (
     "yes", "no", "up", "down", "stop", "go", "on", "off", "house", "water", "music", "seven", "nine", "wonder", "light",
-    "frost", "lift", "write down", "near", "enter", "wide", "hello", "red", "window", "paper", "green", "sorry", "dinner",
-    "letter", "fear", "signal", "sight", "friend", "less", "riot",
+    "frost", "lift", "write down", "near", "enter", "wide", "hello", "red", "window", "paper", "green", "sorry",
+    "dinner", "letter", "fear", "signal", "sight", "friend", "less", "riot",
 )  # fmt: skip
 ACCENTS = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-gbclan", "en-gb-x-rp", "en-gb-x-gbcwmd", "en-us-nyc")
 TRAINING_VOICES = (
     "m1", "m2", "m3", "m4", "m5", "m7", "m8", "f1", "f2", "f3", "f5", "Alex", "Alicia", "Andy", "Annie", "Lee", "Mario",
-    "Michael", "adam", "anika", "aunty", "belinda", "benjamin", "boris", "david", "ed", "edward", "max", "pablo", "paul",
-    "rob", "robert", "steph", "travis", "victor", "zac",
+    "Michael", "adam", "anika", "aunty", "belinda", "benjamin", "boris", "david", "ed", "edward", "max", "pablo",
+    "paul", "rob", "robert", "steph", "travis", "victor", "zac",
 )  # fmt: skip
 HELD_OUT_VOICES = ("m6", "f4", "Andrea", "linda", "Denis", "marcelo", "sandro", "miguel")
 RECORDINGS = Path("/usr/share/sounds/alsa")

@@ -1,7 +1,7 @@
 """Patches of ten real photographs, which scikit-learn and scikit-image carry.
 
-A patch's class is the photograph that it is from. Training has patches of the left 65 % of each photograph, the test those
-of the right 30 %: no pixel is in both. It is not ImageNet: a network that is pretrained on it cannot be had here.
+A patch's class is the photograph that it is from. Training has patches of the left 65 % of each photograph, the test
+has those of the right 30 %: no pixel is in both. A network that was trained on ImageNet cannot be had here.
 """
 
 from __future__ import annotations
@@ -62,5 +62,5 @@ def grid(pixels: np.ndarray) -> np.ndarray:
     height, width = pixels.shape[:2]
     if height < SIDE or width < SIDE:
         raise ValueError(f"the picture has {width} x {height} pixels, must have {SIDE} x {SIDE} at least")
-    corners = [(t, l) for t in range(0, height - SIDE + 1, SIDE) for l in range(0, width - SIDE + 1, SIDE)]  # noqa: E741
-    return np.stack([values(pixels[t : t + SIDE, l : l + SIDE]) for t, l in corners])  # noqa: E741
+    corners = [(y, x) for y in range(0, height - SIDE + 1, SIDE) for x in range(0, width - SIDE + 1, SIDE)]
+    return np.stack([values(pixels[y : y + SIDE, x : x + SIDE]) for y, x in corners])

@@ -2,8 +2,8 @@
 
     python examples/photographs/run.py
 
-Trains on the left parts and tests on the right parts (photographs.py). Quantizes, writes a file with the XNNPACK delegate
-for Python and a static C++ program, and holds the scores of both against each other.
+Trains on the left parts and tests on the right parts (photographs.py). Quantizes, writes a file with the XNNPACK
+delegate for Python and a static C++ program, and holds the scores of both against each other.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from PIL import Image
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import photographs  # noqa: E402
-from application import BUILD, UNIT, Network, Program, checked, keep, lower, percent, say, seed, train  # noqa: E402
-from photographs import NAMES, SIDE  # noqa: E402
+import photographs
+from application import BUILD, UNIT, Network, Program, checked, keep, lower, percent, say, seed, train
+from photographs import NAMES, SIDE
 
 
 def block(inputs: int, outputs: int, stride: int = 1) -> list[torch.nn.Module]:
@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
     start = time.perf_counter()
     scores = Network(BUILD / "photographs" / "linux.pte")(patches)
     took = 1e3 * (time.perf_counter() - start) / len(patches)
-    say(f"int8, Python with XNNPACK: {percent((scores.argmax(1) == classes).mean())} of {len(patches)} test patches right, "
+    correct = percent((scores.argmax(1) == classes).mean())
+    say(f"int8, Python with XNNPACK: {correct} of {len(patches)} test patches right, "
         f"{took:.2f} ms each")  # fmt: skip
     same = np.array_equal(scores, network(patches))
     say(f"  the delegate and our kernels: scores {'equal bit for bit' if same else 'DIFFER'}")
@@ -93,9 +94,10 @@ def main(arguments: list[str] | None = None) -> int:
         same = same and np.array_equal(there, here)
         right += int(there.argmax()) == number
     (each,) = re.findall(r"\d+ patches, (\S+) us each", said)
-    say(f"int8, C++, static, {program.path.stat().st_size:,} bytes with its model: {right} of {len(NAMES)} test pictures "
+    size = program.path.stat().st_size
+    say(f"int8, C++, static, {size:,} bytes with its model: {right} of {len(NAMES)} test pictures "
         f"right, {float(each) / 1e3:.2f} ms a patch, scores {'equal bit for bit' if same else 'DIFFER'}")  # fmt: skip
-    figures |= {"milliseconds, C++": float(each) / 1e3, "bytes": program.path.stat().st_size, "pictures right": right}
+    figures |= {"milliseconds, C++": float(each) / 1e3, "bytes": size, "pictures right": right}
     keep("photographs", figures)
     return 0 if same else 1
 

@@ -21,8 +21,8 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import bearing  # noqa: E402
-from application import BUILD, UNIT, Network, Program, cached, checked, front_end, keep, lower, say, seed, train  # noqa: E402
+import bearing
+from application import BUILD, UNIT, Network, Program, cached, checked, front_end, keep, lower, say, seed, train
 
 BANDS = 40
 #: As main.cpp writes a result.

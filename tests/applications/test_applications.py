@@ -1,4 +1,4 @@
-"""Applications of examples/: their commands end with equal integers on every side, and with the accuracy that is told."""
+"""Applications of examples/: each command ends with equal integers on every side and with the accuracy it tells."""
 
 from __future__ import annotations
 
