@@ -37,7 +37,7 @@ def need_speech() -> None:
 def run(name: str, *arguments: str) -> dict[str, Any]:
     """Runs an application's command; its figures, with every comparison equal."""
     command = [sys.executable, str(EXAMPLES / name / "run.py"), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=550)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     figures = json.loads((BUILD / name / "figures.json").read_text())
     sides = [*figures.get("targets", {}).values(), *figures.get("linux", {}).values()]
@@ -46,6 +46,7 @@ def run(name: str, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.mcu
+@pytest.mark.timeout(1800)
 def test_vibration() -> None:
     need("cortex-m4", "host")
     figures = run("vibration", "--target", "cortex-m4")
@@ -55,6 +56,7 @@ def test_vibration() -> None:
 
 
 @pytest.mark.mcu
+@pytest.mark.timeout(1800)
 def test_digits() -> None:
     need("cortex-m3", "cortex-m55")
     figures = run("digits", "--target", "cortex-m3", "--target", "cortex-m55")
@@ -62,6 +64,7 @@ def test_digits() -> None:
 
 
 @pytest.mark.mcu
+@pytest.mark.timeout(1800)
 def test_keywords() -> None:
     need("cortex-m55", "host")
     need_speech()
@@ -71,6 +74,7 @@ def test_keywords() -> None:
     assert (spoken, found >= 8, false <= 1) == (16, True, True), figures["recordings"]
 
 
+@pytest.mark.timeout(1800)
 def test_photographs() -> None:
     need("host")
     if importlib.util.find_spec("skimage") is None:
