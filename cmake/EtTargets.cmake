@@ -30,6 +30,9 @@ function(_et_common target)
   target_compile_options(${target} PRIVATE ${ET_WARNINGS})
 endfunction()
 
+# What firmware is made of converts no number silently; of the kernels, kernels/cortex_m and prim.
+set(ET_EXACT_FOLDERS base numerics schema runtime devtools platform kernels/prim)
+
 # et_library(NAME folder SRCS ... [DEPS ...] [PUBLIC_DEPS ...] [NO_EXCEPTIONS] [OPTIMIZE -O3])
 # A static library et_<folder> with the alias et::<folder>; one without sources is header-only.
 # NO_EXCEPTIONS compiles without exceptions and run-time type information, in every build.
@@ -47,6 +50,9 @@ function(et_library)
     target_link_libraries(et_${id} PRIVATE ${deps} PUBLIC ${public_deps})
     if(arg_NO_EXCEPTIONS)
       target_compile_options(et_${id} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti>)
+    endif()
+    if(arg_NAME IN_LIST ET_EXACT_FOLDERS)
+      target_compile_options(et_${id} PRIVATE -Wconversion)
     endif()
     if(arg_OPTIMIZE AND NOT ET_SIZE_BUILD AND NOT ET_SANITIZE)
       target_compile_options(et_${id} PRIVATE ${arg_OPTIMIZE})

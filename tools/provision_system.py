@@ -38,6 +38,7 @@ DEBIAN: dict[str, dict[str, str]] = {
         "/usr/lib/arm-none-eabi/newlib/libc.a": "libnewlib-arm-none-eabi",
         "/usr/lib/arm-none-eabi/newlib/libstdc++.a": "libstdc++-arm-none-eabi-newlib",
         "qemu-system-arm": "qemu-system-arm",
+        "clang++": "clang",
     },
     "speech": {"espeak-ng": "espeak-ng", "flite": "flite", "/usr/share/sounds/alsa": "alsa-utils"},
     "neon": {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static"},

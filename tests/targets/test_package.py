@@ -70,8 +70,11 @@ def with_libraries(project: Path, folder: Path, lines: str, libraries: str, regi
     lists = (project / "CMakeLists.txt").read_text()
     lists = lists.replace("add_subdirectory(executorch)", lines).replace("PRIVATE executorch)", f"PRIVATE {libraries})")
     lists = lists.replace("${CMAKE_CURRENT_SOURCE_DIR}", str(project)).replace("${EXECUTORCH_LTO}", "OFF")
+    sources = next(line for line in lists.splitlines() if line.startswith("add_executable("))
+    own = sources
     for name in ("main.cpp", "report.cpp", "model.cpp", "backends.cpp", "board/cortex_m.cpp"):
-        lists = lists.replace(f" {name}", f" {project / name}")
+        own = own.replace(f" {name}", f" {project / name}")
+    lists = lists.replace(sources, own)
     (folder / "kernels.cpp").write_text(registering or (project / "kernels.cpp").read_text())
     options = (
         f"target_include_directories(firmware PRIVATE {project})\ntarget_compile_features(firmware PRIVATE cxx_std_17)"

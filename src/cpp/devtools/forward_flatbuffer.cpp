@@ -93,7 +93,7 @@ void Nodes::write(Out& out) const {
 
 size_t Table::lay_out(uint16_t (&offsets)[kMaxFields]) const {
   size_t end = 4;  // behind the reference to the vtable
-  for (const size_t size : {4, 2, 1, 8}) {
+  for (const size_t size : {4u, 2u, 1u, 8u}) {
     end = size == 8 && end != 4 ? align(end, 8) : end;
     for (size_t i = 0; i < fields_.size(); ++i) {
       if (fields_[i].size == size) {
@@ -128,7 +128,7 @@ void Table::write(Out& out) const {
   out.bytes(offsets, 2 * fields_.size());
   out.number(static_cast<int32_t>(vtable_size()));
   size_t child_end = entry + size;
-  for (const size_t wanted : {4, 2, 1, 8}) {  // as lay_out
+  for (const size_t wanted : {4u, 2u, 1u, 8u}) {  // as lay_out
     for (size_t i = 0; i < fields_.size(); ++i) {
       const Field& field = fields_[i];
       if (field.size != wanted) {

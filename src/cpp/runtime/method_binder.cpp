@@ -157,7 +157,9 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
     any = true;
     if (kernel.signature == nullptr) {  // may do anything with its arguments
       for (uint32_t i = 0; i < call.num_args; ++i) {
-        flags_of(call.args[i]) |= call.args[i]->is_tensor() ? kLate | kWritten | kRepointed | kReadPast : kVariable;
+        uint16_t& flags = flags_of(call.args[i]);
+        flags = static_cast<uint16_t>(
+            flags | (call.args[i]->is_tensor() ? kLate | kWritten | kRepointed | kReadPast : kVariable));
       }
       continue;
     }
@@ -169,7 +171,10 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
       switch (kernel.signature[i]) {
         case 'r': flags |= kVariable; break;
         case 'p': flags |= kLate | kRepointed; break;
-        default: flags |= signature_writes(kernel.signature, i) ? kWritten : reads_past ? kReadPast : 0;
+        default:
+          flags = static_cast<uint16_t>(flags | (signature_writes(kernel.signature, i) ? kWritten
+                                                 : reads_past                          ? kReadPast
+                                                                                       : 0));
       }
     }
   }

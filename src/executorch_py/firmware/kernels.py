@@ -126,8 +126,13 @@ def _tables(ops: list[Op], selection: Selection) -> dict[str, str]:
         return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def kernel_sources(kernels: Kernels, namespace: str = "firmware", header_path: str = "kernels.h") -> dict[str, str]:
-    """The header and the source of a function that registers the kernels, by their names."""
+def kernel_sources(
+    kernels: Kernels, namespace: str = "firmware", header_path: str = "kernels.h", prefix: str = ""
+) -> dict[str, str]:
+    """The header and the source of a function that registers the kernels, by their names.
+
+    With a prefix the header is for users of installed headers, which the source, compiled beside others, must not see.
+    """
     includes = ["runtime/kernel.h", *(f"kernels/{name}/register.h" for name in kernels.libraries)]
     calls = [f"et::kernels::{n}::register_{n}_kernels(registry)" for n in kernels.libraries]
     table = ""
@@ -140,18 +145,10 @@ def kernel_sources(kernels: Kernels, namespace: str = "firmware", header_path: s
             "using namespace et::kernels::prim;  // NOLINT(google-build-using-namespace): rows of its table\n"
             f"constexpr et::runtime::Kernel kPrims[] = {{\n    {rows}\n}};\n\n}}  // namespace\n\n"
         )
-    # Declared, not included: a project may have the headers under another path.
     header = f"""// Written by executorch_py: the kernels that were selected.
 #pragma once
 
-#include <cstdint>
-
-namespace et {{
-enum class Error : uint8_t;
-namespace runtime {{
-class KernelRegistry;
-}}
-}}  // namespace et
+#include "{prefix}runtime/kernel.h"
 
 namespace {namespace} {{
 
@@ -162,9 +159,8 @@ et::Error register_kernels(et::runtime::KernelRegistry& registry);
 """
     included = "".join(f'#include "{name}"\n' for name in includes)
     body = "".join(f"  ET_RETURN_IF_ERROR({call});\n" for call in calls)
-    source = f"""#include "{header_path}"
-
-{included}
+    own = "" if prefix else f'#include "{header_path}"\n\n'
+    source = f"""{own}{included}
 {table}namespace {namespace} {{
 
 et::Error register_kernels([[maybe_unused]] et::runtime::KernelRegistry& registry) {{

@@ -83,7 +83,7 @@ def write_library(
     generated = folder / "src"
     for path, text in kernels.tables.items():
         write_if_changed(generated / path, text)
-    first = [*kernels.sources, "threads/single_thread.cpp"]
+    first = [*kernels.sources, "threads/single_thread.cpp", "base/crc32.h"]
     first += [f"runtime/{path.name}" for path in sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))]
     first += [source for backend in backends for source in backend.sources]
     first += [f"platform/{name}.cpp" for name in _PLATFORM] if has_runtime else []
@@ -105,7 +105,8 @@ def write_library(
     compiled = sorted(path for path in found if path.endswith(".cpp") and not path.startswith(left_out))
     hot = "\n".join(f"  src/{path}" for path in compiled if path.startswith(places) and path not in _SMALL)
     if name:
-        header, registering = kernel_sources(kernels, name, f"{name}/register.h").values()
+        prefix = "" if has_runtime else "executorch_py/"
+        header, registering = kernel_sources(kernels, name, f"{name}/register.h", prefix).values()
         write_if_changed(folder / "include" / name / "register.h", header)
         write_if_changed(generated / name / "register.cpp", registering)
     write_if_changed(

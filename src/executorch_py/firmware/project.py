@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,7 @@ def _array(name: str, data: bytes, section: str = "") -> str:
 
 def model_sources(model: Model) -> dict[str, str]:
     """model.h and model.cpp."""
+    tables = int.from_bytes(model.data[16:24], "little") if model.data[8:12] == b"eh00" else len(model.data)
     header = f"""// Written by `etpy firmware`: the model, its example inputs and what a host computed from them.
 #pragma once
 
@@ -63,6 +66,9 @@ struct Bytes {{
 
 inline constexpr const char* kMethod = "{model.method}";
 inline constexpr size_t kModelBytes = {len(model.data)};
+inline constexpr size_t kModelTablesBytes = {tables};  // header and tables; weights follow
+inline constexpr uint32_t kModelTablesChecksum = {zlib.crc32(model.data[:tables]):#010x};
+inline constexpr uint32_t kModelChecksum = {zlib.crc32(model.data):#010x};
 extern const unsigned char kModel[];  // the .pte file, aligned to 16
 inline constexpr size_t kNumInputs = {len(model.inputs)};
 extern const Bytes kInputs[];
@@ -145,13 +151,14 @@ class Project:
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
         backends = backends_of(model.data)
         write_library(self.folder / "executorch", kernels, int(features_of(model.data)), backends=backends)
+        model_files = model_sources(model)
         files = {
-            **model_sources(model),
+            **model_files,
             **kernel_sources(kernels),
             **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
             **{name: template(name) for name in ("main.cpp", "report.h", "report.cpp")},
-            "CMakeLists.txt": self._cmake(),
+            "CMakeLists.txt": self._cmake(model_files),
             "board/board.h": template("board/board.h"),
         }
         if self.target.is_host:
@@ -171,7 +178,7 @@ class Project:
         path = self.folder / name
         write_if_changed(path, text)
 
-    def _cmake(self) -> str:
+    def _cmake(self, model_files: Mapping[str, str]) -> str:
         options = ""
         if not self.target.is_host:
             options = (
@@ -184,6 +191,9 @@ class Project:
         return template(
             "CMakeLists.txt.in",
             target=self.target.name,
+            digests="\n".join(
+                f"  {name} {hashlib.sha256(text.encode()).hexdigest()}" for name, text in sorted(model_files.items())
+            ),
             board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
             link_options=options + (run if emulator or self.target.is_host else ""),
         )

@@ -23,6 +23,12 @@ alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes];
 alignas(64) uint8_t g_temp_pool[firmware::kTempPoolBytes];
 alignas(16) uint8_t g_arena[firmware::kArenaBytes];
 
+#ifdef FIRMWARE_CHECK_WEIGHTS
+constexpr bool kCheckWeights = true;
+#else
+constexpr bool kCheckWeights = false;
+#endif
+
 /// True when these floats are as close as another library's exp() and order of sums leave them.
 bool is_close(const Tensor& tensor, const uint8_t* wanted) {
   const auto* const values = static_cast<const float*>(tensor.const_data_ptr());
@@ -56,6 +62,7 @@ Error run() {
   firmware::install_log();
   board::paint_stack();
   const uint64_t start = board::instructions();
+  ET_RETURN_IF_ERROR(firmware::check_model(firmware::kModel, kCheckWeights));
   BufferLoader loader(firmware::kModel, firmware::kModelBytes);
   ET_TRY(const Program program, firmware::load_program(&loader, firmware::kModel));
   KernelRegistry kernels;

@@ -2,7 +2,9 @@
 
 #include <cstring>
 
+#include "base/crc32.h"
 #include "board/board.h"
+#include "model.h"
 
 namespace firmware {
 
@@ -68,6 +70,15 @@ Error fail(const char* step, Error error) {
   write_number(" (", static_cast<uint64_t>(error));
   board::write(")\n");
   return error;
+}
+
+Error check_model(const void* model, bool weights) {
+  const uint32_t found = crc32(model, weights ? kModelBytes : kModelTablesBytes);
+  if (found == (weights ? kModelChecksum : kModelTablesChecksum)) {
+    return Error::Ok;
+  }
+  board::write("the model's checksum differs: its flash is damaged\n");
+  return fail("model", Error::InvalidProgram);
 }
 
 Result<Program> load_program(DataLoader* loader, const void* model) {
