@@ -270,7 +270,7 @@ void one_row_against_block(const AttentionTask<T>& task, size_t row, size_t firs
 }
 
 template <class T>
-void attend(const AttentionTask<T>& task) {
+void Attend(const AttentionTask<T>& task) {
   const Tag<T> d;
   for (size_t r = 0; r < task.rows; ++r) {
     task.maximum[r] = -std::numeric_limits<T>::infinity();
@@ -312,35 +312,13 @@ void attend(const AttentionTask<T>& task) {
   }
 }
 
-void AttendFloat(const AttentionTask<float>& task) { attend(task); }
-void AttendDouble(const AttentionTask<double>& task) { attend(task); }
-
 }  // namespace et::kernels::optimized::attention::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::attention {
 
-HWY_EXPORT(AttendFloat);
-HWY_EXPORT(AttendDouble);
-
 namespace {
-
-/// What is done in one type of sums.
-template <typename T>
-struct AttentionTypes {
-  static auto attend() { return HWY_DYNAMIC_POINTER(AttendFloat); }
-  static auto read(KernelContext& context, const Tensor& tensor) { return floats_of(context, tensor); }
-  static auto room(KernelContext& context, const Tensor& out) { return floats_for(context, out); }
-  static void write(KernelContext& context, const Tensor& out, const T* values) { write_floats(context, out, values); }
-};
-template <>
-struct AttentionTypes<double> {
-  static auto attend() { return HWY_DYNAMIC_POINTER(AttendDouble); }
-  static Result<const double*> read(KernelContext&, const Tensor& tensor) { return tensor.const_data_ptr<double>(); }
-  static Result<double*> room(KernelContext&, const Tensor& out) { return out.mutable_data_ptr<double>(); }
-  static void write(KernelContext&, const Tensor&, const double*) {}
-};
 
 using portable::Sizes;
 
@@ -387,7 +365,7 @@ template <typename T>
 Error attend_heads(KernelContext& context, const AttentionShape& shape, const Tensor& query, const Tensor& key,
                    const Tensor& value, const OptionalTensor& attn_mask, bool is_causal, std::optional<double> scale,
                    const Tensor& out) {
-  using Types = AttentionTypes<T>;
+  HWY_EXPORT_T(OfTask, Attend<T>);
   // Tasks: heads, cut into runs of rows where there are too few heads for the threads.
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t heads = shape.batch * shape.heads;
@@ -424,16 +402,16 @@ Error attend_heads(KernelContext& context, const AttentionShape& shape, const Te
     mask_head = stride_from_end(*attn_mask, 2);
     mask_batch = stride_from_end(*attn_mask, 3);
   }
-  ET_TRY(const T* const queries, Types::read(context, query));
-  ET_TRY(const T* const all_keys, Types::read(context, key));
-  ET_TRY(const T* const values, Types::read(context, value));
-  ET_TRY(T* const results, Types::room(context, out));
+  ET_TRY(const T* const queries, numbers_of<T>(context, query));
+  ET_TRY(const T* const all_keys, numbers_of<T>(context, key));
+  ET_TRY(const T* const values, numbers_of<T>(context, value));
+  ET_TRY(T* const results, numbers_for<T>(context, out));
   const bool has_numbers = attn_mask && attn_mask->scalar_type() != ScalarType::Bool;
   const T* added = nullptr;
   if (has_numbers) {
-    ET_TRY(added, Types::read(context, *attn_mask));
+    ET_TRY(added, numbers_of<T>(context, *attn_mask));
   }
-  const auto attend = Types::attend();
+  const auto attend = HWY_DYNAMIC_POINTER_T(OfTask);
   threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
     for (size_t index = group * tasks / groups; index < (group + 1) * tasks / groups; ++index) {
       const size_t head = index / cuts;
@@ -463,7 +441,7 @@ Error attend_heads(KernelContext& context, const AttentionShape& shape, const Te
       attend(task);
     }
   });
-  Types::write(context, out, results);
+  write_numbers(context, out, results);
   return Error::Ok;
 }
 

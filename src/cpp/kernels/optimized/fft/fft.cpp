@@ -19,18 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::fft::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
-size_t FftFloatBlocks(const FftJob<float>& job) { return num_blocks(job); }
-size_t FftDoubleBlocks(const FftJob<double>& job) { return num_blocks(job); }
-void FftFloat(const FftJob<float>& job, size_t begin, size_t end, float* scratch) {
-  run_blocks(job, begin, end, scratch);
+template <class T>
+size_t NumLanes() {
+  return kLanes<T>;
 }
-void FftDouble(const FftJob<double>& job, size_t begin, size_t end, double* scratch) {
-  run_blocks(job, begin, end, scratch);
-}
-void FftFloatFilter(const FftPlan<float>& plan, float* scratch) { transform_filter(plan, scratch); }
-void FftDoubleFilter(const FftPlan<double>& plan, double* scratch) { transform_filter(plan, scratch); }
-size_t FftFloatLanes() { return kLanes<float>; }
-size_t FftDoubleLanes() { return kLanes<double>; }
 
 }  // namespace et::kernels::optimized::fft::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -38,32 +30,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::fft {
 
-HWY_EXPORT(FftFloatBlocks);
-HWY_EXPORT(FftDoubleBlocks);
-HWY_EXPORT(FftFloat);
-HWY_EXPORT(FftDouble);
-HWY_EXPORT(FftFloatFilter);
-HWY_EXPORT(FftDoubleFilter);
-HWY_EXPORT(FftFloatLanes);
-HWY_EXPORT(FftDoubleLanes);
-
 namespace {
 
 using portable::product;
 using portable::Sizes;
 
-size_t num_lanes(float) { return HWY_DYNAMIC_DISPATCH(FftFloatLanes)(); }
-size_t num_lanes(double) { return HWY_DYNAMIC_DISPATCH(FftDoubleLanes)(); }
-size_t blocks_of(const FftJob<float>& job) { return HWY_DYNAMIC_DISPATCH(FftFloatBlocks)(job); }
-size_t blocks_of(const FftJob<double>& job) { return HWY_DYNAMIC_DISPATCH(FftDoubleBlocks)(job); }
-void run(const FftJob<float>& job, size_t begin, size_t end, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(FftFloat)(job, begin, end, scratch);
+template <typename T>
+size_t num_lanes() {
+  HWY_EXPORT_T(Lanes, NumLanes<T>);
+  return HWY_DYNAMIC_DISPATCH_T(Lanes)();
 }
-void run(const FftJob<double>& job, size_t begin, size_t end, double* scratch) {
-  HWY_DYNAMIC_DISPATCH(FftDouble)(job, begin, end, scratch);
-}
-void make_filter(const FftPlan<float>& plan, float* scratch) { HWY_DYNAMIC_DISPATCH(FftFloatFilter)(plan, scratch); }
-void make_filter(const FftPlan<double>& plan, double* scratch) { HWY_DYNAMIC_DISPATCH(FftDoubleFilter)(plan, scratch); }
 
 template <typename T>
 Result<T*> allocate(KernelContext& context, size_t count) {
@@ -75,8 +51,9 @@ template <typename T>
 Result<FftPlan<T>> make_plan(KernelContext& context, size_t n) {
   ET_TRY(FftPlan<T> plan, FftPlan<T>::make(context, n));
   if (plan.filter != nullptr) {
-    ET_TRY(T * scratch, allocate<T>(context, 4 * plan.m * num_lanes(T())));
-    make_filter(plan, scratch);
+    ET_TRY(T * scratch, allocate<T>(context, 4 * plan.m * num_lanes<T>()));
+    HWY_EXPORT_T(Filter, TransformFilter<T>);
+    HWY_DYNAMIC_DISPATCH_T(Filter)(plan, scratch);
   }
   return plan;
 }
@@ -85,15 +62,18 @@ Result<FftPlan<T>> make_plan(KernelContext& context, size_t n) {
 template <typename T>
 Error run_job(KernelContext& context, FftJob<T>& job) {
   job.set_buffer();
-  const size_t blocks = blocks_of(job);
+  HWY_EXPORT_T(Count, NumBlocks<T>);
+  HWY_EXPORT_T(Blocks, RunBlocks<T>);
+  const auto run_blocks = HWY_DYNAMIC_POINTER_T(Blocks);
+  const size_t blocks = HWY_DYNAMIC_DISPATCH_T(Count)(job);
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   constexpr size_t kCost = 16;  // of an element, next to a copy
   const size_t worth = job.lanes * job.plan->m * kCost / threads::kGrainElements;
   const size_t groups = std::min(blocks, worth < 2 ? 1 : 2 * threads);
-  const size_t each = 2 * job.scratch_elements() * num_lanes(T());
+  const size_t each = 2 * job.scratch_elements() * num_lanes<T>();
   ET_TRY(T * scratch, allocate<T>(context, groups * each));
   threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
-    run(job, group * blocks / groups, (group + 1) * blocks / groups, scratch + group * each);
+    run_blocks(job, group * blocks / groups, (group + 1) * blocks / groups, scratch + group * each);
   });
   return Error::Ok;
 }
@@ -364,7 +344,7 @@ Error run_pass(KernelContext& context, const Pass<T>& pass) {
   }
   constexpr size_t kWorthSplitting = 256;
   const size_t length = pass.length();
-  const bool few = 2 * lanes <= num_lanes(T()) && length >= kWorthSplitting && split_length(length) > 1;
+  const bool few = 2 * lanes <= num_lanes<T>() && length >= kWorthSplitting && split_length(length) > 1;
   const bool is_long = few || (length > kLongestInLanes && LongTransform<T>::takes(length));
   return is_long ? run_long(context, pass) : run_in_lanes(context, pass);
 }

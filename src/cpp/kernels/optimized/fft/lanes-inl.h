@@ -438,14 +438,14 @@ void run_block(const FftJob<T>& job, size_t lane, size_t count, T* x, T* y, T* t
 }
 
 template <class T>
-size_t num_blocks(const FftJob<T>& job) {
+size_t NumBlocks(const FftJob<T>& job) {
   const size_t inner = job.from.inner;
   return inner < kLanes<T> ? hwy::DivCeil(job.lanes, kLanes<T>) : job.lanes / inner * hwy::DivCeil(inner, kLanes<T>);
 }
 
 /// Blocks [begin, end) of a job. A block does not reach over the end of neighbours that fill a vector.
 template <class T>
-void run_blocks(const FftJob<T>& job, size_t begin, size_t end, T* scratch) {
+void RunBlocks(const FftJob<T>& job, size_t begin, size_t end, T* scratch) {
   const size_t inner = job.from.inner;
   T* const y = at(scratch, job.buffer);
   T* const tables = at(y, job.buffer);
@@ -463,7 +463,7 @@ void run_blocks(const FftJob<T>& job, size_t begin, size_t end, T* scratch) {
 
 /// Transforms the filter of a plan's convolution in place.
 template <class T>
-void transform_filter(const FftPlan<T>& plan, T* scratch) {
+void TransformFilter(const FftPlan<T>& plan, T* scratch) {
   T* const y = at(scratch, plan.m);
   for (size_t k = 0; k < plan.m; ++k) {
     Lane<T>::set(plan.filter + 2 * k).store(at(scratch, k));

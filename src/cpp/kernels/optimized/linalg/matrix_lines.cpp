@@ -41,7 +41,7 @@ HWY_INLINE void add_some_lines(T* y, const T* x, int64_t stride, const T* factor
 
 /// Many rows are read one after the other, some at a time, as memory likes it.
 template <class T>
-void add_lines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
+void AddLines(T* y, const T* x, int64_t stride, const T* factors, int64_t count, int64_t n) {
   constexpr int64_t kRows = 64;
   constexpr int64_t kAtOnce = 8;
   if (count <= kRows) {
@@ -83,7 +83,7 @@ HWY_INLINE void dot_of_rows(const T* x, int64_t stride, const T* v, int64_t n, T
 }
 
 template <class T>
-void dot_lines(const T* x, int64_t stride, int64_t count, const T* v, int64_t n, T* out) {
+void DotLines(const T* x, int64_t stride, int64_t count, const T* v, int64_t n, T* out) {
   int64_t k = 0;
   for (; k + 4 <= count; k += 4) {
     dot_of_rows<4>(x + k * stride, stride, v, n, out + k);
@@ -95,7 +95,7 @@ void dot_lines(const T* x, int64_t stride, int64_t count, const T* v, int64_t n,
 
 /// Four rows at a time: their part left of the diagonal gives four elements of y, and adds to those of its columns.
 template <class T>
-void symmetric_product(const T* a, int64_t stride, int64_t n, const T* x, T* y) {
+void SymmetricProduct(const T* a, int64_t stride, int64_t n, const T* x, T* y) {
   constexpr int64_t kRows = 4;
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -152,7 +152,7 @@ void symmetric_product(const T* a, int64_t stride, int64_t n, const T* x, T* y) 
 
 /// Columns by the vector, so that the row that two rotations share stays in a register from one to the next.
 template <class T>
-void rotate_lines(T* x, int64_t stride, int64_t n, const T* c, const T* s, int64_t count, bool downward) {
+void RotateLines(T* x, int64_t stride, int64_t n, const T* c, const T* s, int64_t count, bool downward) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count <= 0) {
@@ -206,54 +206,24 @@ void rotate_lines(T* x, int64_t stride, int64_t n, const T* c, const T* s, int64
   }
 }
 
-void AddLinesFloat(float* y, const float* x, int64_t stride, const float* factors, int64_t count, int64_t n) {
-  add_lines(y, x, stride, factors, count, n);
-}
-void AddLinesDouble(double* y, const double* x, int64_t stride, const double* factors, int64_t count, int64_t n) {
-  add_lines(y, x, stride, factors, count, n);
-}
-void DotLinesFloat(const float* x, int64_t stride, int64_t count, const float* v, int64_t n, float* out) {
-  dot_lines(x, stride, count, v, n, out);
-}
-void DotLinesDouble(const double* x, int64_t stride, int64_t count, const double* v, int64_t n, double* out) {
-  dot_lines(x, stride, count, v, n, out);
-}
-void SymmetricFloat(const float* a, int64_t stride, int64_t n, const float* x, float* y) {
-  symmetric_product(a, stride, n, x, y);
-}
-void SymmetricDouble(const double* a, int64_t stride, int64_t n, const double* x, double* y) {
-  symmetric_product(a, stride, n, x, y);
-}
-void RotateLinesFloat(float* x, int64_t stride, int64_t n, const float* c, const float* s, int64_t count,
-                      bool downward) {
-  rotate_lines(x, stride, n, c, s, count, downward);
-}
-void RotateLinesDouble(double* x, int64_t stride, int64_t n, const double* c, const double* s, int64_t count,
-                       bool downward) {
-  rotate_lines(x, stride, n, c, s, count, downward);
-}
-
 }  // namespace et::kernels::optimized::linalg::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::linalg {
 
-#define ET_MATRIX_LINES(T, NAME)                                                                                   \
-  HWY_EXPORT(AddLines##NAME);                                                                                      \
-  HWY_EXPORT(DotLines##NAME);                                                                                      \
-  HWY_EXPORT(Symmetric##NAME);                                                                                     \
-  HWY_EXPORT(RotateLines##NAME);                                                                                   \
-  template <>                                                                                                      \
-  const MatrixLines<T>& matrix_lines<T>() {                                                                        \
-    static const MatrixLines<T> lines = {HWY_DYNAMIC_POINTER(AddLines##NAME), HWY_DYNAMIC_POINTER(DotLines##NAME), \
-                                         HWY_DYNAMIC_POINTER(Symmetric##NAME),                                     \
-                                         HWY_DYNAMIC_POINTER(RotateLines##NAME)};                                  \
-    return lines;                                                                                                  \
-  }
-ET_MATRIX_LINES(float, Float)
-ET_MATRIX_LINES(double, Double)
-#undef ET_MATRIX_LINES
+template <typename T>
+const MatrixLines<T>& matrix_lines() {
+  HWY_EXPORT_T(Add, AddLines<T>);
+  HWY_EXPORT_T(Dot, DotLines<T>);
+  HWY_EXPORT_T(Symmetric, SymmetricProduct<T>);
+  HWY_EXPORT_T(Rotate, RotateLines<T>);
+  static const MatrixLines<T> lines = {HWY_DYNAMIC_POINTER_T(Add), HWY_DYNAMIC_POINTER_T(Dot),
+                                       HWY_DYNAMIC_POINTER_T(Symmetric), HWY_DYNAMIC_POINTER_T(Rotate)};
+  return lines;
+}
+template const MatrixLines<float>& matrix_lines();
+template const MatrixLines<double>& matrix_lines();
 
 }  // namespace et::kernels::optimized::linalg
 #endif  // HWY_ONCE

@@ -4,10 +4,10 @@
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
-#include "kernels/optimized/pointwise/pair_operators.h"
-#include "kernels/optimized/pointwise/pointwise-inl.h"
+#include <type_traits>
+
+#include "kernels/optimized/pointwise/pair_loops-inl.h"
 #include "kernels/optimized/vec/table.h"
-#include "kernels/portable/convert.h"
 #include "ops/signatures/portable/op_add_sub.h"
 #include "ops/signatures/portable/op_binary.h"
 #include "ops/signatures/portable/op_div.h"
@@ -19,45 +19,50 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
-#define ET_BINARY(NAME, EXPRESSION)                          \
-  void NAME(const PointwiseBlock& block) {                   \
-    pair_floats(                                             \
-        [alpha = block.a](auto d, auto a, auto b) HWY_ATTR { \
-          static_cast<void>(d);                              \
-          static_cast<void>(alpha);                          \
-          return (EXPRESSION);                               \
-        },                                                   \
-        block);                                              \
-  }
-
-ET_BINARY(Add, hn::Add(a, b))
-ET_BINARY(AddScaled, hn::Add(a, hn::Mul(b, hn::Set(d, alpha))))
-ET_BINARY(Sub, hn::Sub(a, b))
-ET_BINARY(Mul, hn::Mul(a, b))
-ET_BINARY(Div, hn::Div(a, b))
-ET_BINARY(Maximum, maximum(a, b))
-ET_BINARY(Minimum, minimum(a, b))
-#undef ET_BINARY
-
-// NAME##TYPE: one element type.
-#define ET_ELEMENTS(NAME, SUFFIX, TYPE, EXPRESSION)                                                          \
-  void NAME##SUFFIX(const PointwiseBlock& block) {                                                           \
-    pair_elements<TYPE, TYPE>([](TYPE a, TYPE b) HWY_ATTR { return static_cast<TYPE>(EXPRESSION); }, block); \
-  }
 // Integers wrap around: unsigned arithmetic, the same bits for both signs. Narrow ones are unsigned before they are
 // promoted.
-#define ET_WRAPPING(NAME, OPERATION)                                                           \
-  ET_ELEMENTS(NAME, 8, uint8_t, a OPERATION b)                                                 \
-  ET_ELEMENTS(NAME, 16, uint16_t, static_cast<uint32_t>(a) OPERATION static_cast<uint32_t>(b)) \
-  ET_ELEMENTS(NAME, 32, uint32_t, a OPERATION b)                                               \
-  ET_ELEMENTS(NAME, 64, uint64_t, a OPERATION b)
-#define ET_ORDERED(NAME, EXPRESSION)           \
-  ET_ELEMENTS(NAME, 8, int8_t, EXPRESSION)     \
-  ET_ELEMENTS(NAME, Byte, uint8_t, EXPRESSION) \
-  ET_ELEMENTS(NAME, 16, int16_t, EXPRESSION)   \
-  ET_ELEMENTS(NAME, 32, int32_t, EXPRESSION)   \
-  ET_ELEMENTS(NAME, 64, int64_t, EXPRESSION)
+#define ET_WRAPPING(NAME, OPERATION)                                              \
+  struct NAME##Whole {                                                            \
+    template <class T>                                                            \
+    HWY_INLINE T operator()(T a, T b) const {                                     \
+      using Wide = std::conditional_t<sizeof(T) == 2, uint32_t, T>;               \
+      return static_cast<T>(static_cast<Wide>(a) OPERATION static_cast<Wide>(b)); \
+    }                                                                             \
+  };
+#define ET_FLOATING(NAME, EXPRESSION)            \
+  struct NAME {                                  \
+    template <class D, class V>                  \
+    HWY_INLINE V operator()(D, V a, V b) const { \
+      return (EXPRESSION);                       \
+    }                                            \
+  };
+#define ET_ORDERED(NAME, EXPRESSION)          \
+  struct NAME##Whole {                        \
+    template <class T>                        \
+    HWY_INLINE T operator()(T a, T b) const { \
+      return (EXPRESSION);                    \
+    }                                         \
+  };
+// A bool is a byte: read as zero or not, written as 0 or 1.
+#define ET_LOGIC(NAME, OPERATION)                               \
+  struct NAME {                                                 \
+    HWY_INLINE uint8_t operator()(uint8_t a, uint8_t b) const { \
+      return static_cast<uint8_t>((a != 0) OPERATION(b != 0));  \
+    }                                                           \
+  };                                                            \
+  PairLoops NAME##Loops() { return with_bools<NAME>({}); }
+template <class Fn>
+PairLoops with_bools(PairLoops others) {
+  others.bools = &PairElements<uint8_t, Fn>;
+  return others;
+}
 
+ET_FLOATING(Add, hn::Add(a, b))
+ET_FLOATING(Sub, hn::Sub(a, b))
+ET_FLOATING(Mul, hn::Mul(a, b))
+ET_FLOATING(Div, hn::Div(a, b))
+ET_FLOATING(Maximum, maximum(a, b))
+ET_FLOATING(Minimum, minimum(a, b))
 ET_WRAPPING(Add, +)
 ET_WRAPPING(Sub, -)
 ET_WRAPPING(Mul, *)
@@ -66,15 +71,32 @@ ET_WRAPPING(Or, |)
 ET_WRAPPING(Xor, ^)
 ET_ORDERED(Maximum, a > b ? a : b)
 ET_ORDERED(Minimum, a < b ? a : b)
-ET_ELEMENTS(Add, Double, double, a + b)
-ET_ELEMENTS(Sub, Double, double, a - b)
-ET_ELEMENTS(Mul, Double, double, a* b)
-ET_ELEMENTS(Div, Double, double, a / b)
-ET_ELEMENTS(Maximum, Double, double, a > b || a != a ? a : b)
-ET_ELEMENTS(Minimum, Double, double, a < b || a != a ? a : b)
-#undef ET_ELEMENTS
+ET_LOGIC(LogicalAnd, &)
+ET_LOGIC(LogicalOr, |)
+ET_LOGIC(LogicalXor, ^)
+#undef ET_FLOATING
 #undef ET_WRAPPING
 #undef ET_ORDERED
+#undef ET_LOGIC
+
+// Of bools, the bitwise operators are the logical ones, and a product is the logical and.
+PairLoops AddLoops() { return element_loops<AddWhole, std::make_unsigned>(number_loops<Add>()); }
+PairLoops SubLoops() { return element_loops<SubWhole, std::make_unsigned>(number_loops<Sub>()); }
+PairLoops MulLoops() {
+  return element_loops<MulWhole, std::make_unsigned>(with_bools<LogicalAnd>(number_loops<Mul>()));
+}
+PairLoops DivLoops() { return number_loops<Div>(); }
+PairLoops MaximumLoops() { return element_loops<MaximumWhole>(number_loops<Maximum>()); }
+PairLoops MinimumLoops() { return element_loops<MinimumWhole>(number_loops<Minimum>()); }
+PairLoops AndLoops() { return element_loops<AndWhole, std::make_unsigned>(LogicalAndLoops()); }
+PairLoops OrLoops() { return element_loops<OrWhole, std::make_unsigned>(LogicalOrLoops()); }
+PairLoops XorLoops() { return element_loops<XorWhole, std::make_unsigned>(LogicalXorLoops()); }
+
+void AddScaled(const PointwiseBlock& block) {
+  pair_floats([alpha = static_cast<float>(block.a)](auto d, auto a, auto b)
+                  HWY_ATTR { return hn::Add(a, hn::Mul(b, hn::Set(d, alpha))); },
+              block);
+}
 
 /// mask ? a : b for elements of four bytes, as bits.
 void WhereWords(const PointwiseBlock& block) {
@@ -121,64 +143,25 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::pointwise {
 
-#define ET_EXPORT_INTEGERS(NAME) \
-  HWY_EXPORT(NAME##8);           \
-  HWY_EXPORT(NAME##16);          \
-  HWY_EXPORT(NAME##32);          \
-  HWY_EXPORT(NAME##64);
-#define ET_EXPORT_FLOATS(NAME) \
-  HWY_EXPORT(NAME);            \
-  HWY_EXPORT(NAME##Double);
-ET_EXPORT_INTEGERS(Add)
-ET_EXPORT_INTEGERS(Sub)
-ET_EXPORT_INTEGERS(Mul)
-ET_EXPORT_INTEGERS(And)
-ET_EXPORT_INTEGERS(Or)
-ET_EXPORT_INTEGERS(Xor)
-ET_EXPORT_INTEGERS(Maximum)
-ET_EXPORT_INTEGERS(Minimum)
-ET_EXPORT_FLOATS(Add)
-ET_EXPORT_FLOATS(Sub)
-ET_EXPORT_FLOATS(Mul)
-ET_EXPORT_FLOATS(Div)
-ET_EXPORT_FLOATS(Maximum)
-ET_EXPORT_FLOATS(Minimum)
-HWY_EXPORT(MaximumByte);
-HWY_EXPORT(MinimumByte);
+ET_PAIR_OPERATOR(Add, "aten::add", kCheap)
+ET_PAIR_OPERATOR(Sub, "aten::sub", kCheap)
+ET_PAIR_OPERATOR(Mul, "aten::mul", kCheap)
+ET_PAIR_OPERATOR(Div, "aten::div", kCheap)
+ET_PAIR_OPERATOR(Maximum, "aten::maximum", kCheap)
+ET_PAIR_OPERATOR(Minimum, "aten::minimum", kCheap)
+ET_PAIR_OPERATOR(And, "aten::bitwise_and", kCheap)
+ET_PAIR_OPERATOR(Or, "aten::bitwise_or", kCheap)
+ET_PAIR_OPERATOR(Xor, "aten::bitwise_xor", kCheap)
+ET_PAIR_OPERATOR(LogicalAnd, "aten::logical_and", kCheap)
+ET_PAIR_OPERATOR(LogicalOr, "aten::logical_or", kCheap)
+ET_PAIR_OPERATOR(LogicalXor, "aten::logical_xor", kCheap)
 HWY_EXPORT(AddScaled);
 HWY_EXPORT(WhereWords);
 HWY_EXPORT(WhereLongs);
 HWY_EXPORT(WhereShorts);
 HWY_EXPORT(WhereBytes);
-#undef ET_EXPORT_INTEGERS
-#undef ET_EXPORT_FLOATS
 
 namespace {
-
-// One operator: its name, its loops.
-#define ET_INTEGERS(NAME, BYTES)                                                                 \
-  HWY_DYNAMIC_POINTER(NAME##8), HWY_DYNAMIC_POINTER(NAME##BYTES), HWY_DYNAMIC_POINTER(NAME##16), \
-      HWY_DYNAMIC_POINTER(NAME##32), HWY_DYNAMIC_POINTER(NAME##64)
-#define ET_OPERATOR(STRUCT, NAME, ...)                          \
-  struct STRUCT {                                               \
-    static constexpr const char* kName = NAME;                  \
-    static PairLoops loops() { return PairLoops{__VA_ARGS__}; } \
-  };
-#define ET_ARITHMETIC(STRUCT, NAME, FUNCTION, BYTES)                                              \
-  ET_OPERATOR(STRUCT, NAME, HWY_DYNAMIC_POINTER(FUNCTION), HWY_DYNAMIC_POINTER(FUNCTION##Double), \
-              ET_INTEGERS(FUNCTION, BYTES))
-ET_ARITHMETIC(AddOperator, "aten::add", Add, 8)
-ET_ARITHMETIC(SubOperator, "aten::sub", Sub, 8)
-ET_ARITHMETIC(MulOperator, "aten::mul", Mul, 8)
-ET_ARITHMETIC(MaximumOperator, "aten::maximum", Maximum, Byte)
-ET_ARITHMETIC(MinimumOperator, "aten::minimum", Minimum, Byte)
-ET_OPERATOR(DivOperator, "aten::div", HWY_DYNAMIC_POINTER(Div), HWY_DYNAMIC_POINTER(DivDouble))
-ET_OPERATOR(AndOperator, "aten::bitwise_and", nullptr, nullptr, ET_INTEGERS(And, 8))
-ET_OPERATOR(OrOperator, "aten::bitwise_or", nullptr, nullptr, ET_INTEGERS(Or, 8))
-ET_OPERATOR(XorOperator, "aten::bitwise_xor", nullptr, nullptr, ET_INTEGERS(Xor, 8))
-#undef ET_INTEGERS
-#undef ET_OPERATOR
-#undef ET_ARITHMETIC
 
 // add(self, other, alpha, out) and sub
 template <class Operator>
@@ -245,12 +228,7 @@ Error choose_masked_fill(Arguments args, PointwiseOperation* operation) {
     return Error::NotSupported;
   }
   operation->add_tensor(args, 1);
-  uint64_t element = 0;
-  const EValue& value = *args[2];
-  portable::store_scalar(dtype, value.is_double() ? Scalar(value.to_double()) : Scalar(value.number_as_int()),
-                         &element);
-  operation->add_number(element);
-  operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
+  add_element(*args[2], dtype, operation);
   operation->add_tensor(args, 0);
   return Error::Ok;
 }
@@ -266,6 +244,9 @@ constexpr Kernel kKernels[] = {
     make_pointwise_kernel<&choose_pair<XorOperator>>(signature::bitwise_xor_tensor_out),
     make_pointwise_kernel<&choose_float_pair<DivOperator>>(signature::div_out),
     make_pointwise_kernel<&choose_quotient_by_number>(signature::div_scalar_out),
+    make_pointwise_kernel<&choose_pair<LogicalAndOperator>>(signature::logical_and_out),
+    make_pointwise_kernel<&choose_pair<LogicalOrOperator>>(signature::logical_or_out),
+    make_pointwise_kernel<&choose_pair<LogicalXorOperator>>(signature::logical_xor_out),
     make_pointwise_kernel<&choose_masked_fill>(signature::masked_fill_scalar_out),
     make_pointwise_kernel<&choose_pair<MaximumOperator>>(signature::maximum_out),
     make_pointwise_kernel<&choose_pair<MinimumOperator>>(signature::minimum_out),

@@ -10,8 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "kernels/optimized/pointwise/pair_operators.h"
-#include "kernels/optimized/pointwise/pointwise-inl.h"
+#include "kernels/optimized/pointwise/pair_loops-inl.h"
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/portable/op_div.h"
@@ -152,38 +151,18 @@ struct WholeRemainder {
   }
 };
 
-template <class T, class Fn>
-void Numbers(const PointwiseBlock& block) {
-  pair_numbers<T>(Fn(), block);
-}
-template <class T, class Fn>
-void Wholes(const PointwiseBlock& block) {
-  pair_elements<T, T>(Fn(), block);
-}
-
-template <class Floats, class Integers, class Halves = Floats, class BFloats = Floats>
-PairLoops loops_of() {
-  PairLoops loops;
-  loops.floats = &Numbers<float, Floats>;
-  loops.doubles = &Numbers<double, Floats>;
-  loops.chars = &Wholes<int8_t, Integers>;
-  loops.bytes = &Wholes<uint8_t, Integers>;
-  loops.shorts = &Wholes<int16_t, Integers>;
-  loops.ints = &Wholes<int32_t, Integers>;
-  loops.longs = &Wholes<int64_t, Integers>;
-  loops.halves = &Numbers<float, Halves>;
-  loops.bfloats = &Numbers<float, BFloats>;
-  return loops;
-}
 template <template <class> class Quotient, class Integers>
 PairLoops quotient_loops() {
-  return loops_of<Quotient<RoundNothing>, Integers, Quotient<RoundHalf>, Quotient<RoundBFloat16>>();
+  PairLoops loops = element_loops<Integers>(number_loops<Quotient<RoundNothing>>());
+  loops.halves = &PairNumbers<float, Quotient<RoundHalf>>;
+  loops.bfloats = &PairNumbers<float, Quotient<RoundBFloat16>>;
+  return loops;
 }
 
-PairLoops FloorLoops() { return quotient_loops<FloorQuotient, WholeFloor>(); }
-PairLoops TruncLoops() { return quotient_loops<TruncQuotient, WholeTrunc>(); }
-PairLoops FmodLoops() { return loops_of<Fmod, WholeFmod>(); }
-PairLoops RemainderLoops() { return loops_of<Remainder, WholeRemainder>(); }
+PairLoops FloorQuotientLoops() { return quotient_loops<FloorQuotient, WholeFloor>(); }
+PairLoops TruncQuotientLoops() { return quotient_loops<TruncQuotient, WholeTrunc>(); }
+PairLoops FmodLoops() { return element_loops<WholeFmod>(number_loops<Fmod>()); }
+PairLoops RemainderLoops() { return element_loops<WholeRemainder>(number_loops<Remainder>()); }
 
 template <class T>
 HWY_INLINE bool any_zero(const void* data, size_t n) {
@@ -217,36 +196,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::pointwise {
 
-HWY_EXPORT(FloorLoops);
-HWY_EXPORT(TruncLoops);
-HWY_EXPORT(FmodLoops);
-HWY_EXPORT(RemainderLoops);
+ET_PAIR_OPERATOR(FloorQuotient, "aten::div", kDivides)
+ET_PAIR_OPERATOR(TruncQuotient, "aten::div", kDivides)
+ET_PAIR_OPERATOR(Fmod, "aten::fmod", kDivides)
+ET_PAIR_OPERATOR(Remainder, "aten::remainder", kDivides)
 HWY_EXPORT(AnyZero);
 
 namespace {
-
-// One operator: its name in messages, its loops, and what ATen does with 16-bit floats over a number. ATen takes the
-// number as an element and rounds once, or (quotients) takes it as it is and does not round in between.
-struct FloorOperator {
-  static constexpr const char* kName = "aten::div";
-  static constexpr bool kIsQuotient = true;
-  static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(FloorLoops)(); }
-};
-struct TruncOperator {
-  static constexpr const char* kName = "aten::div";
-  static constexpr bool kIsQuotient = true;
-  static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(TruncLoops)(); }
-};
-struct FmodOperator {
-  static constexpr const char* kName = "aten::fmod";
-  static constexpr bool kIsQuotient = false;
-  static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(FmodLoops)(); }
-};
-struct RemainderOperator {
-  static constexpr const char* kName = "aten::remainder";
-  static constexpr bool kIsQuotient = false;
-  static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(RemainderLoops)(); }
-};
 
 // fn(self, other, …, out)
 template <class Operator>
@@ -255,17 +211,18 @@ Error choose_division(Arguments args, PointwiseOperation* operation) {
   if (args[1]->to_tensor().numel() == 1) {  // as ATen: a number
     loops.halves = loops.bfloats = nullptr;
   }
-  operation->cost = kDivides;
+  operation->cost = Operator::kCost;
   return choose_pair_loop(args, Operator::kName, loops, operation);
 }
 
-// fn(self, Scalar other, …, out). A zero among integers is for the portable kernel, which reports it.
-template <class Operator>
+// fn(self, Scalar other, …, out). A zero among integers is for the portable kernel, which reports it. Of 16-bit floats
+// ATen takes the number as an element and rounds once, or (quotients) takes it as it is and does not round in between.
+template <class Operator, bool kIsQuotient>
 Error choose_division_by_number(Arguments args, PointwiseOperation* operation) {
   PairLoops loops = Operator::loops();
   loops.halves = loops.bfloats = nullptr;
-  operation->cost = kDivides;
-  ET_RETURN_IF_ERROR(choose_number_loop(args, Operator::kName, loops, nullptr, !Operator::kIsQuotient, operation));
+  operation->cost = Operator::kCost;
+  ET_RETURN_IF_ERROR(choose_number_loop(args, Operator::kName, loops, nullptr, !kIsQuotient, operation));
   const ScalarType dtype = args[0]->to_tensor().scalar_type();
   const bool divides_by_zero =
       is_integral(dtype, true) && HWY_DYNAMIC_DISPATCH(AnyZero)(operation->operands[1].number, 1, element_size(dtype));
@@ -303,18 +260,18 @@ constexpr Kernel make_division_kernel(const Signature& signature) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_division_kernel<FloorOperator,
-                         &choose_by_mode<&choose_division<FloorOperator>, &choose_division<TruncOperator>>>(
+    make_division_kernel<FloorQuotientOperator, &choose_by_mode<&choose_division<FloorQuotientOperator>,
+                                                                &choose_division<TruncQuotientOperator>>>(
         signature::div_out_mode),
-    make_pointwise_kernel<
-        &choose_by_mode<&choose_division_by_number<FloorOperator>, &choose_division_by_number<TruncOperator>>>(
+    make_pointwise_kernel<&choose_by_mode<&choose_division_by_number<FloorQuotientOperator, true>,
+                                          &choose_division_by_number<TruncQuotientOperator, true>>>(
         signature::div_scalar_mode_out),
-    make_division_kernel<FloorOperator, &choose_division<FloorOperator>>(signature::floor_divide_out),
-    make_pointwise_kernel<&choose_division_by_number<FloorOperator>>(signature::floor_divide_scalar_out),
+    make_division_kernel<FloorQuotientOperator, &choose_division<FloorQuotientOperator>>(signature::floor_divide_out),
+    make_pointwise_kernel<&choose_division_by_number<FloorQuotientOperator, true>>(signature::floor_divide_scalar_out),
     make_division_kernel<FmodOperator, &choose_division<FmodOperator>>(signature::fmod_tensor_out),
-    make_pointwise_kernel<&choose_division_by_number<FmodOperator>>(signature::fmod_scalar_out),
+    make_pointwise_kernel<&choose_division_by_number<FmodOperator, false>>(signature::fmod_scalar_out),
     make_division_kernel<RemainderOperator, &choose_division<RemainderOperator>>(signature::remainder_tensor_out),
-    make_pointwise_kernel<&choose_division_by_number<RemainderOperator>>(signature::remainder_scalar_out),
+    make_pointwise_kernel<&choose_division_by_number<RemainderOperator, false>>(signature::remainder_scalar_out),
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "kernels/optimized/pointwise/pair_operators.h"
 
+#include "kernels/portable/convert.h"
+
 namespace et::kernels::optimized::pointwise {
 
 bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds,
@@ -25,6 +27,18 @@ bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool
   operation->add_number(times != nullptr ? static_cast<float>(value.number_as_double() * factor)
                                          : number_as_float(value));
   return true;
+}
+
+void add_element(const EValue& value, ScalarType dtype, PointwiseOperation* operation) {
+  uint64_t element = 0;
+  portable::store_scalar(dtype, value.is_double() ? Scalar(value.to_double()) : Scalar(value.number_as_int()),
+                         &element);
+  if (operation->converts) {
+    operation->add_number(portable::load_one<float>(dtype, &element));
+    return;
+  }
+  operation->add_number(element);
+  operation->operands[operation->num_operands - 1].element_size = static_cast<uint8_t>(element_size(dtype));
 }
 
 bool meet_in_float(const EValue& self, const EValue& other, const EValue& out) {
@@ -58,7 +72,7 @@ Error choose_number_loop(Arguments args, const char* name, const PairLoops& loop
   const EValue& out = *args[args.size() - 1];
   const auto dtype = one_dtype(*args[0], *args[0], out);
   operation->name = name;
-  operation->function = dtype ? loops.of(*dtype) : nullptr;
+  operation->function = dtype && *dtype != ScalarType::Bool ? loops.of(*dtype) : nullptr;
   operation->converts = dtype && is_small_float(*dtype);
   operation->add_tensor(args, 0);
   const bool fits = operation->function != nullptr && add_scalar(*args[1], alpha, *dtype, rounds, operation);

@@ -1,14 +1,12 @@
 /// Operators of two operands, tensors or a tensor and a number: which loop computes them, and in which element type.
 ///
-/// For: binary.cpp, division.cpp, pairs.cpp. Such an operator is a struct with its name and its loops:
+/// For: binary.cpp, compare.cpp, division.cpp, pairs.cpp. Such an operator is a struct with its name, the cost of an
+/// element, and its loops, which are the target's AddLoops():
 ///
-///     struct AddOperator {
-///       static constexpr const char* kName = "aten::add";
-///       static PairLoops loops() { return {HWY_DYNAMIC_POINTER(Add), HWY_DYNAMIC_POINTER(AddDouble), …}; }
-///     };
+///     ET_PAIR_OPERATOR(Add, "aten::add", kCheap)
 ///     make_pointwise_kernel<&choose_pair<AddOperator>>(signature::add_out)
 ///
-/// Not for: comparisons, whose result has another type (compare.cpp).
+/// pair_loops-inl.h makes loops of functors.
 #pragma once
 
 #include <optional>
@@ -23,7 +21,7 @@ namespace et::kernels::optimized::pointwise {
 struct PairLoops {
   BlockFunction floats = nullptr, doubles = nullptr;
   BlockFunction chars = nullptr, bytes = nullptr, shorts = nullptr, ints = nullptr, longs = nullptr;
-  BlockFunction halves = nullptr, bfloats = nullptr;
+  BlockFunction halves = nullptr, bfloats = nullptr, bools = nullptr;
 
   BlockFunction of(ScalarType dtype) const {
     switch (dtype) {
@@ -36,10 +34,21 @@ struct PairLoops {
       case ScalarType::Short: return shorts;
       case ScalarType::Int: return ints;
       case ScalarType::Long: return longs;
+      case ScalarType::Bool: return bools;
       default: return nullptr;
     }
   }
 };
+
+#define ET_PAIR_OPERATOR(NAME, OPERATOR, COST)                          \
+  HWY_EXPORT(NAME##Loops);                                              \
+  namespace {                                                           \
+  struct NAME##Operator {                                               \
+    static constexpr const char* kName = OPERATOR;                      \
+    static constexpr size_t kCost = COST;                               \
+    static auto loops() { return HWY_DYNAMIC_DISPATCH(NAME##Loops)(); } \
+  };                                                                    \
+  }
 
 /// The dtype that self, other and out all have; nothing when they differ, which is a matter of promotion.
 inline std::optional<ScalarType> one_dtype(const EValue& self, const EValue& other, const EValue& out) {
@@ -53,6 +62,10 @@ inline std::optional<ScalarType> one_dtype(const EValue& self, const EValue& oth
 /// would change the dtype.
 bool add_scalar(const EValue& value, const EValue* times, ScalarType dtype, bool rounds, PointwiseOperation* operation);
 
+/// A Scalar argument as the next operand, an element of `dtype` as ATen casts it: rounded, or wrapped. As the float
+/// that this is where the operation converts its operands.
+void add_element(const EValue& value, ScalarType dtype, PointwiseOperation* operation);
+
 /// True for operands of other types than the output's, which is float, that are taken in float: 16-bit floats, integers
 /// beside a floating operand, bools.
 bool meet_in_float(const EValue& self, const EValue& other, const EValue& out);
@@ -65,6 +78,7 @@ Error choose_pair_loop(Arguments args, const char* name, const PairLoops& loops,
 // fn(self, other, [alpha,] out)
 template <class Operator>
 Error choose_pair(Arguments args, PointwiseOperation* operation) {
+  operation->cost = Operator::kCost;
   return choose_pair_loop(args, Operator::kName, Operator::loops(), operation);
 }
 
@@ -73,6 +87,7 @@ template <class Operator>
 Error choose_float_pair(Arguments args, PointwiseOperation* operation) {
   if (become_floats(*args[0], *args[1], *args[args.size() - 1])) {
     operation->name = Operator::kName;
+    operation->cost = Operator::kCost;
     operation->function = Operator::loops().floats;
     operation->converts = true;
     operation->add_tensor(args, 0);

@@ -11,8 +11,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
-#include "kernels/optimized/pointwise/pair_operators.h"
-#include "kernels/optimized/pointwise/pointwise-inl.h"
+#include "kernels/optimized/pointwise/pair_loops-inl.h"
 #include "kernels/optimized/vec/domains-inl.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
@@ -156,33 +155,20 @@ struct Pow {
   }
 };
 
-template <class T, class Fn>
-void Numbers(const PointwiseBlock& block) {
-  pair_numbers<T>(Fn(), block);
-}
-
-template <class Fn>
-PairLoops loops_of() {
-  PairLoops loops;
-  loops.floats = &Numbers<float, Fn>;
-  loops.doubles = &Numbers<double, Fn>;
-  return loops;
-}
-
-PairLoops Atan2Loops() { return loops_of<Atan2>(); }
-PairLoops CopySignLoops() { return loops_of<CopySign>(); }
-PairLoops HypotLoops() { return loops_of<Hypot>(); }
-PairLoops LogAddExpLoops() { return loops_of<LogAddExp>(); }
-PairLoops PReluLoops() { return loops_of<PRelu>(); }
+PairLoops Atan2Loops() { return number_loops<Atan2>(); }
+PairLoops CopySignLoops() { return number_loops<CopySign>(); }
+PairLoops HypotLoops() { return number_loops<Hypot>(); }
+PairLoops LogAddExpLoops() { return number_loops<LogAddExp>(); }
+PairLoops PReluLoops() { return number_loops<PRelu>(); }
 PairLoops XLogYLoops() {
-  PairLoops loops = loops_of<XLogY<RoundNothing>>();
-  loops.halves = &Numbers<float, XLogY<RoundHalf>>;
-  loops.bfloats = &Numbers<float, XLogY<RoundBFloat16>>;
+  PairLoops loops = number_loops<XLogY<RoundNothing>>();
+  loops.halves = &PairNumbers<float, XLogY<RoundHalf>>;
+  loops.bfloats = &PairNumbers<float, XLogY<RoundBFloat16>>;
   return loops;
 }
 PairLoops PowLoops() {
   PairLoops loops;
-  loops.floats = &Numbers<float, Pow>;
+  loops.floats = &PairNumbers<float, Pow>;
   return loops;
 }
 
@@ -192,49 +178,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::pointwise {
 
-// One operator: its name in messages, its loops, the cost of an element.
-#define ET_PAIR(NAME, OPERATOR, COST)                                        \
-  HWY_EXPORT(NAME##Loops);                                                   \
-  namespace {                                                                \
-  struct NAME##Operator {                                                    \
-    static constexpr const char* kName = OPERATOR;                           \
-    static constexpr size_t kCost = COST;                                    \
-    static PairLoops loops() { return HWY_DYNAMIC_DISPATCH(NAME##Loops)(); } \
-  };                                                                         \
-  }
-ET_PAIR(Atan2, "aten::atan2", kTranscendental)
-ET_PAIR(CopySign, "aten::copysign", kCheap)
-ET_PAIR(Hypot, "aten::hypot", kDivides)
-ET_PAIR(LogAddExp, "aten::logaddexp", 2 * kTranscendental)
-ET_PAIR(PRelu, "et::prelu", kCheap)
-ET_PAIR(XLogY, "aten::xlogy", kTranscendental)
-ET_PAIR(Pow, "aten::pow", 4 * kTranscendental)
-#undef ET_PAIR
+ET_PAIR_OPERATOR(Atan2, "aten::atan2", kTranscendental)
+ET_PAIR_OPERATOR(CopySign, "aten::copysign", kCheap)
+ET_PAIR_OPERATOR(Hypot, "aten::hypot", kDivides)
+ET_PAIR_OPERATOR(LogAddExp, "aten::logaddexp", 2 * kTranscendental)
+ET_PAIR_OPERATOR(PRelu, "et::prelu", kCheap)
+ET_PAIR_OPERATOR(XLogY, "aten::xlogy", kTranscendental)
+ET_PAIR_OPERATOR(Pow, "aten::pow", 4 * kTranscendental)
 
 namespace {
 
-// fn(self, other, out)
-template <class Operator>
-Error choose(Arguments args, PointwiseOperation* operation) {
-  operation->cost = Operator::kCost;
-  return choose_float_pair<Operator>(args, operation);
-}
-
-// The same of floats only: pow and prelu.
-template <class Operator>
-Error choose_same(Arguments args, PointwiseOperation* operation) {
-  operation->cost = Operator::kCost;
-  return choose_pair<Operator>(args, operation);
-}
-
 constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<Atan2Operator>>(signature::atan2_out),
-    make_pointwise_kernel<&choose<CopySignOperator>>(signature::copysign_out),
-    make_pointwise_kernel<&choose<HypotOperator>>(signature::hypot_out),
-    make_pointwise_kernel<&choose<LogAddExpOperator>>(signature::logaddexp_out),
-    make_pointwise_kernel<&choose_same<PowOperator>>(signature::pow_tensor_tensor_out),
-    make_pointwise_kernel<&choose<XLogYOperator>>(signature::xlogy_outtensor),
-    make_pointwise_kernel<&choose_same<PReluOperator>>(signature::prelu_out),
+    make_pointwise_kernel<&choose_float_pair<Atan2Operator>>(signature::atan2_out),
+    make_pointwise_kernel<&choose_float_pair<CopySignOperator>>(signature::copysign_out),
+    make_pointwise_kernel<&choose_float_pair<HypotOperator>>(signature::hypot_out),
+    make_pointwise_kernel<&choose_float_pair<LogAddExpOperator>>(signature::logaddexp_out),
+    make_pointwise_kernel<&choose_pair<PowOperator>>(signature::pow_tensor_tensor_out),
+    make_pointwise_kernel<&choose_float_pair<XLogYOperator>>(signature::xlogy_outtensor),
+    make_pointwise_kernel<&choose_pair<PReluOperator>>(signature::prelu_out),
 };
 
 }  // namespace

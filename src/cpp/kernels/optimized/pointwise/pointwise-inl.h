@@ -11,10 +11,13 @@
 #define ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_
 #endif
 
+#include <type_traits>
+
 #include <hwy/highway.h>
 
 #include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/optimized/vec/half-inl.h"
+#include "kernels/optimized/vec/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::pointwise::HWY_NAMESPACE {
@@ -57,52 +60,41 @@ HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
   map_numbers<float>(fn, block);
 }
 
-/// A vector of an operand: its elements from p + i on, or one for all.
-template <bool kContiguous, class D>
-HWY_INLINE hn::Vec<D> take(D d, const hn::TFromD<D>* p, size_t i, hn::Vec<D> splat) {
-  if constexpr (kContiguous) {
-    return hn::LoadU(d, p + i);
-  } else {
-    return static_cast<void>(p), static_cast<void>(i), splat;
-  }
-}
-
-template <bool kA, bool kB, class T, class Fn>
-HWY_INLINE void pair_row(const Fn& fn, const T* a, const T* b, T* out, size_t n) {
-  const hn::ScalableTag<T> d;
-  const size_t lanes = hn::Lanes(d);
-  const auto splat_a = hn::Set(d, *a);
-  const auto splat_b = hn::Set(d, *b);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    hn::StoreU(fn(d, take<kA>(d, a, i, splat_a), take<kB>(d, b, i, splat_b)), d, out + i);
-  }
-  if (i < n) {
-    const size_t left = n - i;
-    const auto x = kA ? hn::LoadN(d, a + i, left) : splat_a;
-    const auto y = kB ? hn::LoadN(d, b + i, left) : splat_b;
-    hn::StoreN(fn(d, x, y), d, out + i, left);
+/// Calls row(a_moves, b_moves, a, b, out, n) for the rows of a block of two operands. What does not move is one element
+/// for all n.
+template <class In, class Out, class Row>
+HWY_INLINE void pair_rows(const Row& row, const PointwiseBlock& block) {
+  const bool a_moves = block.column_stride[0] == 1, b_moves = block.column_stride[1] == 1;
+  const size_t rows = block.rows, columns = block.columns;  // copies: what a byte is written to may be the block
+  for (size_t r = 0; r < rows; ++r) {
+    const In* const a = static_cast<const In*>(block.in[0]) + static_cast<int64_t>(r) * block.row_stride[0];
+    const In* const b = static_cast<const In*>(block.in[1]) + static_cast<int64_t>(r) * block.row_stride[1];
+    Out* const out = static_cast<Out*>(block.out) + r * columns;
+    if (a_moves && b_moves) {
+      row(std::true_type(), std::true_type(), a, b, out, columns);
+    } else if (a_moves) {
+      row(std::true_type(), std::false_type(), a, b, out, columns);
+    } else {
+      row(std::false_type(), std::true_type(), a, b, out, columns);
+    }
   }
 }
 
 /// out = fn(d, a, b) for two operands of T, float or double.
 template <class T, class Fn>
 HWY_INLINE void pair_numbers(const Fn& fn, const PointwiseBlock& block) {
-  const int64_t a_column = block.column_stride[0];
-  const int64_t b_column = block.column_stride[1];
-  for (size_t r = 0; r < block.rows; ++r) {
-    const auto row = static_cast<int64_t>(r);
-    const T* const a = static_cast<const T*>(block.in[0]) + row * block.row_stride[0];
-    const T* const b = static_cast<const T*>(block.in[1]) + row * block.row_stride[1];
-    T* const out = static_cast<T*>(block.out) + r * block.columns;
-    if (a_column == 1 && b_column == 1) {
-      pair_row<true, true>(fn, a, b, out, block.columns);
-    } else if (a_column == 1 && b_column == 0) {
-      pair_row<true, false>(fn, a, b, out, block.columns);
-    } else {
-      pair_row<false, true>(fn, a, b, out, block.columns);
-    }
-  }
+  pair_rows<T, T>(
+      [&fn](auto a_moves, auto b_moves, const T* a, const T* b, T* out, size_t n) HWY_ATTR {
+        const hn::ScalableTag<T> d;
+        const auto splat_a = hn::Set(d, *a);
+        const auto splat_b = hn::Set(d, *b);
+        over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+          const auto x = a_moves ? load(d, whole, a + i, left) : splat_a;
+          const auto y = b_moves ? load(d, whole, b + i, left) : splat_b;
+          store(d, whole, fn(d, x, y), out + i, left);
+        });
+      },
+      block);
 }
 template <class Fn>
 HWY_INLINE void pair_floats(const Fn& fn, const PointwiseBlock& block) {
@@ -191,30 +183,14 @@ HWY_INLINE void map_elements(const Fn& fn, const PointwiseBlock& block) {
 /// out = fn(a, b) element by element.
 template <class In, class Out, class Fn>
 HWY_INLINE void pair_elements(const Fn& fn, const PointwiseBlock& block) {
-  const int64_t a_column = block.column_stride[0];
-  const int64_t b_column = block.column_stride[1];
-  const size_t rows = block.rows, columns = block.columns;  // copies, as above
-  for (size_t r = 0; r < rows; ++r) {
-    const auto row = static_cast<int64_t>(r);
-    const In* const a = static_cast<const In*>(block.in[0]) + row * block.row_stride[0];
-    const In* const b = static_cast<const In*>(block.in[1]) + row * block.row_stride[1];
-    Out* const out = static_cast<Out*>(block.out) + r * columns;
-    if (a_column == 1 && b_column == 1) {
-      for (size_t c = 0; c < columns; ++c) {
-        out[c] = fn(a[c], b[c]);
-      }
-    } else if (a_column == 1 && b_column == 0) {
-      const In y = *b;
-      for (size_t c = 0; c < columns; ++c) {
-        out[c] = fn(a[c], y);
-      }
-    } else {
-      const In x = *a;
-      for (size_t c = 0; c < columns; ++c) {
-        out[c] = fn(x, b[c]);
-      }
-    }
-  }
+  pair_rows<In, Out>(
+      [&fn](auto a_moves, auto b_moves, const In* a, const In* b, Out* out, size_t n) HWY_ATTR {
+        const In one_a = *a, one_b = *b;
+        for (size_t c = 0; c < n; ++c) {
+          out[c] = fn(a_moves ? a[c] : one_a, b_moves ? b[c] : one_b);
+        }
+      },
+      block);
 }
 
 /// out = mask ? a : b for elements of one size.

@@ -244,17 +244,23 @@ float number_as_element(ScalarType dtype, double value) {
   return portable::load_one<float>(dtype, element);
 }
 
-bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation) {
+Error choose_function(Arguments args, const NumberLoops& loops, bool promotes, size_t cost,
+                      PointwiseOperation* operation) {
   const EValue& out = *args[args.size() - 1];
   if (!args[0]->is_tensor() || !out.is_tensor() || !same_dim_order(*args[0], out)) {
-    return false;
+    return Error::NotSupported;
   }
   const ScalarType from = args[0]->to_tensor().scalar_type();
   const ScalarType to = out.to_tensor().scalar_type();
-  const bool fits = from == to ? is_up_to_float(from) : promotes && to == ScalarType::Float && is_integral(from, true);
-  operation->converts = from != ScalarType::Float;
+  const bool is_double = from == ScalarType::Double;
+  const bool is_bits = is_small_float(from) && loops.smalls != nullptr;
+  const bool fits =
+      from == to ? is_double || is_up_to_float(from) : promotes && to == ScalarType::Float && is_integral(from, true);
+  operation->function = is_double ? loops.doubles : is_bits ? loops.smalls : loops.floats;
+  operation->converts = !is_double && !is_bits && from != ScalarType::Float;
+  operation->cost = is_double ? 2 * cost : cost;  // half as many are a vector
   operation->add_tensor(args, 0);
-  return fits;
+  return fits && operation->function != nullptr ? Error::Ok : Error::NotSupported;
 }
 
 Error prepare_pointwise(runtime::PrepareContext& context, Arguments args, ChooseOperation choose, void** state) {

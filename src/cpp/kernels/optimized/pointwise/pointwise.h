@@ -38,7 +38,7 @@ struct PointwiseBlock {
   size_t rows, columns;
   int64_t row_stride[kMaxOperands];
   int64_t column_stride[kMaxOperands];
-  float a, b;              // the operation's own numbers
+  double a, b;             // the operation's own numbers
   const void* parameters;  // and others: PointwiseOperation::parameters
 };
 /// Computes a block.
@@ -57,8 +57,8 @@ struct PointwiseOperand {
 struct PointwiseOperation {
   const char* name = "";  // in messages
   BlockFunction function = nullptr;
-  size_t cost = 1;     // of an element, in simple instructions; decides when a second thread is worth it
-  float a = 0, b = 0;  // numbers for the function
+  size_t cost = 1;      // of an element, in simple instructions; decides when a second thread is worth it
+  double a = 0, b = 0;  // numbers for the function
   alignas(8) char parameters[48] = {};  // others, a plain struct of the operator's own (set_parameters)
   /// The function is one of floats, and some of the tensors are not. Operands are converted in front of it, a few
   /// hundred at a time, and its result behind it, unless the output is a tensor of floats or bools.
@@ -113,13 +113,30 @@ inline constexpr size_t kCheap = 1;
 inline constexpr size_t kDivides = 2;
 inline constexpr size_t kTranscendental = 4;
 
-/// The loop of x^b, b being the operation's number, for exponents that are not a few multiplications.
-BlockFunction power_loop();
+/// The loops of a function of one number by element type; nullptr where there is none. Floats of 16 bits have `floats`
+/// unless the function works on their bits.
+struct NumberLoops {
+  BlockFunction floats = nullptr, doubles = nullptr, smalls = nullptr;
+};
+// What a function makes of integers and bools.
+inline constexpr bool kKeepsType = false;  ///< nothing; those are not for here
+inline constexpr bool kPromotes = true;    ///< floats
 
-/// fn(self, …, out) by a function of floats: both float, or both of one 16-bit type; with `promotes`, self of integers
-/// or bools and out of floats, too. One dim order. Adds self, and says whether it is converted. False when they are
-/// something else.
-bool add_floats(Arguments args, bool promotes, PointwiseOperation* operation);
+/// fn(self, …, out) by these loops: floats or doubles of one type and dim order, or what becomes floats. `cost` is that
+/// of a float. Errors: NotSupported.
+Error choose_function(Arguments args, const NumberLoops& loops, bool promotes, size_t cost,
+                      PointwiseOperation* operation);
+template <NumberLoops (*Loops)(), bool kToFloats, size_t kCost>
+Error choose_plain_function(Arguments args, PointwiseOperation* operation) {
+  return choose_function(args, Loops(), kToFloats, kCost, operation);
+}
+
+// Rows (NAME, SIGNATURE, PROMOTES, COST) of a table of functions whose loops are the target's NAMELoops().
+#define ET_EXPORT_FUNCTION(NAME, ...) \
+  HWY_EXPORT(NAME##Loops);            \
+  static NumberLoops loops_of_##NAME() { return HWY_DYNAMIC_DISPATCH(NAME##Loops)(); }
+#define ET_FUNCTION_KERNEL(NAME, SIGNATURE, PROMOTES, COST) \
+  make_pointwise_kernel<&choose_plain_function<&loops_of_##NAME, PROMOTES, COST>>(signature::SIGNATURE),
 
 /// A number as an element of a float type of 16 or 32 bits, rounded once.
 float number_as_element(ScalarType dtype, double value);

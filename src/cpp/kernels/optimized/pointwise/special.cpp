@@ -1,13 +1,9 @@
-// Special functions of one tensor of floats: the logarithm of gamma and the complementary error function.
+// Special functions of one tensor of floats, and of doubles where they are exact enough: the error function, what is
+// left of it to 1, its inverse, and the logarithm of gamma.
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
-#include <limits>
-
-#include <hwy/contrib/math/math-inl.h>
-
-#include "kernels/optimized/pointwise/pointwise-inl.h"
-#include "kernels/optimized/vec/math-inl.h"
+#include "kernels/optimized/pointwise/functions-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/portable/op_unary.h"
 
@@ -22,12 +18,7 @@ HWY_INLINE V sine_of_half_turns(D d, V r) {
                               -0.59926452932079188,    0.082145886611128191,    -0.0073704309457143478,
                               0.00046630280576761234,  -2.1915353447830204e-05, 7.9520540014755084e-07,
                               -2.2948428997269856e-08, 5.3926646626081248e-10};
-  const V r2 = hn::Mul(r, r);
-  V sum = hn::Set(d, kSine[10]);
-  for (size_t i = 10; i-- > 0;) {
-    sum = hn::MulAdd(sum, r2, hn::Set(d, kSine[i]));
-  }
-  return hn::Mul(r, sum);
+  return hn::Mul(r, polynomial(d, hn::Mul(r, r), kSine));
 }
 
 /// log |gamma(x)| for a float x in doubles, so that what cancels around its zeros leaves a float's digits.
@@ -52,10 +43,7 @@ HWY_INLINE V log_gamma(D d, V x) {
                                   1.0 / 1188, -691.0 / 360360, 1.0 / 156};
   const V inverse = hn::Div(one, z);
   const V inverse2 = hn::Mul(inverse, inverse);
-  V series = hn::Set(d, kStirling[6]);
-  for (size_t i = 6; i-- > 0;) {
-    series = hn::MulAdd(series, inverse2, hn::Set(d, kStirling[i]));
-  }
+  const V series = polynomial(d, inverse2, kStirling);
   const V half_log_two_pi = hn::Set(d, 0.91893853320467274178);
   const V stirling =
       hn::Add(hn::MulSub(hn::Sub(z, hn::Set(d, 0.5)), hn::Log(d, z), z), hn::MulAdd(series, inverse, half_log_two_pi));
@@ -73,41 +61,32 @@ HWY_INLINE V log_gamma(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, bounded);
 }
 
-void LogGamma(const PointwiseBlock& block) {
-  map_floats(
-      [](auto d, auto x) HWY_ATTR {
-        const hn::Repartition<double, decltype(d)> dd;
-        const hn::Half<decltype(d)> half;
-        const auto low = log_gamma(dd, hn::PromoteLowerTo(dd, x));
-        const auto high = log_gamma(dd, hn::PromoteUpperTo(dd, x));
-        return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
-      },
-      block);
-}
+ET_FUNCTION_OF_FLOATS(LogGamma, in_doubles(d, [](auto dd, auto v) HWY_ATTR { return log_gamma(dd, v); }, x))
 
-/// erfc(x) = e^(-x^2) f(x) / (1 + 2 x) for x >= 0, f a polynomial of (x - 3) / (x + 3), and 2 - erfc(-x) below.
-/// Source of the form: M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981; the
-/// polynomial is interpolated at Chebyshev's nodes over [0, 11], error 3e-9.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V erfc(D d, V x) {
-  constexpr float kCoefficients[] = {1.25300806f,    -0.135621151f,    -0.047562442f,   0.129646692f,
-                                     -0.119270051f,  0.068294505f,     -0.023803473f,   0.00256547027f,
-                                     0.00201216805f, -0.000765231726f, -0.000263974188f};
-  const V one = hn::Set(d, 1.0f);
-  const V three = hn::Set(d, 3.0f);
-  const V y = limit(d, hn::Abs(x), 0.0f, 11.0f);  // beyond 10.06 it rounds to 0
-  const V square = hn::Mul(y, y);
-  const V rest = hn::MulSub(y, y, square);  // what the square lost, which the exponential would multiply
-  const V power = exp(d, hn::Neg(square));
-  const V t = hn::Div(hn::Sub(y, three), hn::Add(y, three));
-  const V f = hn::Div(polynomial(d, t, kCoefficients), hn::MulAdd(y, hn::Set(d, 2.0f), one));
-  const V tail = hn::Mul(hn::NegMulAdd(power, rest, power), f);
-  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(hn::Set(d, 2.0f), tail), tail);
+/// erfinv(x) for |x| < 1: a polynomial in w = -log(1 - x²) around 2.5 or, near the ends, in sqrt(w) around 3.
+/// Source: M. Giles, "Approximating the erfinv function", 2010 (single precision).
+template <class D, class V>
+HWY_INLINE V inverse_erf(D d, V x) {
+  constexpr float kMiddle[] = {1.50140941f,      0.246640727f,    -0.00417768164f, -0.00125372503f, 0.00021858087f,
+                               -4.39150654e-06f, -3.5233877e-06f, 3.43273939e-07f, 2.81022636e-08f};
+  constexpr float kEnds[] = {2.83297682f,     1.00167406f,    0.00943887047f,  -0.0076224613f,  0.00573950773f,
+                             -0.00367342844f, 0.00134934322f, 0.000100950558f, -0.000200214257f};
+  const auto one = hn::Set(d, 1.0f);
+  const auto w = hn::Neg(hn::Log(d, hn::Mul(hn::Sub(one, x), hn::Add(one, x))));
+  auto p = polynomial(d, hn::Sub(w, hn::Set(d, 2.5f)), kMiddle);
+  const auto is_near_end = hn::Ge(w, hn::Set(d, 5.0f));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, is_near_end))) {
+    p = hn::IfThenElse(is_near_end, polynomial(d, hn::Sub(hn::Sqrt(w), hn::Set(d, 3.0f)), kEnds), p);
+  }
+  return hn::Mul(p, x);
 }
-
-void Erfc(const PointwiseBlock& block) {
-  map_floats([](auto d, auto x) HWY_ATTR { return erfc(d, x); }, block);
-}
+constexpr float kBelowOne = 0.99999994f;
+ET_FUNCTION_OF_FLOATS(Erfinv,
+                      bounded(
+                          d, x, kUnit<T>, -kBelowOne, kBelowOne, [d](V v) HWY_ATTR { return inverse_erf(d, v); },
+                          [](T v) HWY_ATTR { return v; }))  // what is neither is NaN
+ET_GUARDED(Erf, checked_doubles, erf(d, x), std::erf(x), T{-26}, T{26})
+ET_GUARDED(Erfc, checked_doubles, erfc(d, x), std::erfc(x), T{-26}, T{26})
 
 }  // namespace et::kernels::optimized::pointwise::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -115,27 +94,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::pointwise {
 
-HWY_EXPORT(Erfc);
-HWY_EXPORT(LogGamma);
-
-namespace {
-
-BlockFunction erfc_loop() { return HWY_DYNAMIC_POINTER(Erfc); }
-BlockFunction log_gamma_loop() { return HWY_DYNAMIC_POINTER(LogGamma); }
-
-template <BlockFunction (*Loop)(), size_t kCost>
-Error choose(Arguments args, PointwiseOperation* operation) {
-  operation->function = Loop();
-  operation->cost = kCost;
-  return add_floats(args, true, operation) ? Error::Ok : Error::NotSupported;
-}
-
-constexpr Kernel kKernels[] = {
-    make_pointwise_kernel<&choose<&erfc_loop, 2 * kTranscendental>>(signature::erfc_out),
-    make_pointwise_kernel<&choose<&log_gamma_loop, 8 * kTranscendental>>(signature::lgamma_out),
-};
-
-}  // namespace
+#define ET_ROWS(X)                                      \
+  X(Erf, erf_out, kPromotes, kTranscendental)           \
+  X(Erfc, erfc_out, kPromotes, 2 * kTranscendental)     \
+  X(Erfinv, erfinv_out, kPromotes, 2 * kTranscendental) \
+  X(LogGamma, lgamma_out, kPromotes, 8 * kTranscendental)
+ET_ROWS(ET_EXPORT_FUNCTION)
+static constexpr Kernel kKernels[] = {ET_ROWS(ET_FUNCTION_KERNEL)};
+#undef ET_ROWS
 
 ET_KERNEL_TABLE(special, kKernels)
 

@@ -13,7 +13,7 @@
 #ifndef ET_KERNELS_OPTIMIZED_TERNARY_ONCE
 #define ET_KERNELS_OPTIMIZED_TERNARY_ONCE
 namespace et::kernels::optimized::pointwise {
-/// The loops of one integer type; nullptr for others.
+/// The loops of one type, integers or doubles; nullptr for others.
 struct TernaryLoops {
   BlockFunction add_product, between;
 };
@@ -48,12 +48,12 @@ void Lerp(const PointwiseBlock& block) {
 }
 // No fused steps, and a first: as in eager.
 void AddProduct(const PointwiseBlock& block) {
-  triple_floats([a = block.a](auto d, auto x, auto y, auto z)
+  triple_floats([a = static_cast<float>(block.a)](auto d, auto x, auto y, auto z)
                     HWY_ATTR { return hn::Add(x, hn::Mul(hn::Mul(hn::Set(d, a), y), z)); },
                 block);
 }
 void AddQuotient(const PointwiseBlock& block) {
-  triple_floats([a = block.a](auto d, auto x, auto y, auto z)
+  triple_floats([a = static_cast<float>(block.a)](auto d, auto x, auto y, auto z)
                     HWY_ATTR { return hn::Add(x, hn::Div(hn::Mul(hn::Set(d, a), y), z)); },
                 block);
 }
@@ -88,9 +88,9 @@ HWY_INLINE void triple_elements(const Fn& fn, const PointwiseBlock& block) {
   }
 }
 
-/// Of integers: AddProduct, which wraps and whose number is the operation's parameter, and Between.
+/// Of integers: AddProduct, which wraps and whose number is the operation's parameter. Of these and doubles: Between.
 template <class T>
-struct IntegerTriples {
+struct Triples {
   static void add_product(const PointwiseBlock& block) {
     using Bits = std::make_unsigned_t<T>;
     using Wide = std::conditional_t<sizeof(T) < sizeof(uint32_t), uint32_t, Bits>;  // where no product becomes an int
@@ -105,8 +105,8 @@ struct IntegerTriples {
   static void between(const PointwiseBlock& block) {
     triple_elements<T>(
         [](T x, T low, T high) HWY_ATTR {
-          const T y = x < low ? low : x;
-          return y < high ? y : high;
+          x = x > low || x != x ? x : low;  // the bound, also where it is not a number
+          return x < high || x != x ? x : high;
         },
         block);
   }
@@ -115,18 +115,19 @@ struct IntegerTriples {
 
 TernaryLoops TernaryLoopsOf(ScalarType dtype) {
   switch (dtype) {
-    case ScalarType::Byte: return IntegerTriples<uint8_t>::loops();
-    case ScalarType::Char: return IntegerTriples<int8_t>::loops();
-    case ScalarType::Short: return IntegerTriples<int16_t>::loops();
-    case ScalarType::Int: return IntegerTriples<int32_t>::loops();
-    case ScalarType::Long: return IntegerTriples<int64_t>::loops();
+    case ScalarType::Byte: return Triples<uint8_t>::loops();
+    case ScalarType::Char: return Triples<int8_t>::loops();
+    case ScalarType::Short: return Triples<int16_t>::loops();
+    case ScalarType::Int: return Triples<int32_t>::loops();
+    case ScalarType::Long: return Triples<int64_t>::loops();
+    case ScalarType::Double: return {nullptr, &Triples<double>::between};
     default: return {};
   }
 }
 // a stands for NaN, b for infinity, the second operand for -infinity.
 void NanToNum(const PointwiseBlock& block) {
   pair_floats(
-      [a = block.a, b = block.b](auto d, auto x, auto low) HWY_ATTR {
+      [a = static_cast<float>(block.a), b = static_cast<float>(block.b)](auto d, auto x, auto low) HWY_ATTR {
         const auto finite = hn::IfThenElse(hn::IsNaN(x), hn::Set(d, a), x);
         const auto infinite = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, b), low);
         return hn::IfThenElse(hn::IsInf(x), infinite, finite);

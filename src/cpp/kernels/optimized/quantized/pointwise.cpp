@@ -18,43 +18,21 @@ using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 /// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of
 /// int32.
-template <class T, bool kA, bool kB, class Fn>
-HWY_INLINE void integer_row(const Fn& fn, const T* a, const T* b, T* out, size_t n) {
-  const hn::ScalableTag<int32_t> d;
-  const hn::Rebind<T, decltype(d)> narrow;
-  const size_t lanes = hn::Lanes(d);
-  const auto one_a = hn::Set(d, *a);
-  const auto one_b = hn::Set(d, *b);
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto x = kA ? hn::PromoteTo(d, hn::LoadU(narrow, a + i)) : one_a;
-    const auto y = kB ? hn::PromoteTo(d, hn::LoadU(narrow, b + i)) : one_b;
-    hn::StoreU(hn::DemoteTo(narrow, fn(d, x, y)), narrow, out + i);
-  }
-  if (i < n) {
-    const auto x = kA ? hn::PromoteTo(d, hn::LoadN(narrow, a + i, n - i)) : one_a;
-    const auto y = kB ? hn::PromoteTo(d, hn::LoadN(narrow, b + i, n - i)) : one_b;
-    hn::StoreN(hn::DemoteTo(narrow, fn(d, x, y)), narrow, out + i, n - i);
-  }
-}
-
 template <class T, class Fn>
 HWY_INLINE void pair_integers(const Fn& fn, const pointwise::PointwiseBlock& block) {
-  const int64_t a_column = block.column_stride[0];
-  const int64_t b_column = block.column_stride[1];
-  for (size_t r = 0; r < block.rows; ++r) {
-    const auto row = static_cast<int64_t>(r);
-    const T* const a = static_cast<const T*>(block.in[0]) + row * block.row_stride[0];
-    const T* const b = static_cast<const T*>(block.in[1]) + row * block.row_stride[1];
-    T* const out = static_cast<T*>(block.out) + r * block.columns;
-    if (a_column == 1 && b_column == 1) {
-      integer_row<T, true, true>(fn, a, b, out, block.columns);
-    } else if (a_column == 1 && b_column == 0) {
-      integer_row<T, true, false>(fn, a, b, out, block.columns);
-    } else {
-      integer_row<T, false, true>(fn, a, b, out, block.columns);
-    }
-  }
+  pointwise::HWY_NAMESPACE::pair_rows<T, T>(
+      [&fn](auto a_moves, auto b_moves, const T* a, const T* b, T* out, size_t n) HWY_ATTR {
+        const hn::ScalableTag<int32_t> d;
+        const hn::Rebind<T, decltype(d)> narrow;
+        const auto one_a = hn::Set(d, *a);
+        const auto one_b = hn::Set(d, *b);
+        over_vectors<int32_t>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+          const auto x = a_moves ? hn::PromoteTo(d, load(narrow, whole, a + i, left)) : one_a;
+          const auto y = b_moves ? hn::PromoteTo(d, load(narrow, whole, b + i, left)) : one_b;
+          store(narrow, whole, hn::DemoteTo(narrow, fn(d, x, y)), out + i, left);
+        });
+      },
+      block);
 }
 
 template <class T>
@@ -143,12 +121,14 @@ HWY_INLINE void quantize(const pointwise::PointwiseBlock& block) {
 
 template <class T>
 HWY_INLINE void dequantize(const pointwise::PointwiseBlock& block) {
-  const auto fn = [a = block.a, b = block.b](auto d, auto /*to*/, auto q) HWY_ATTR {
-    const hn::RebindToSigned<decltype(d)> di;
-    const auto x = hn::ConvertTo(d, hn::PromoteTo(di, q));
-    return hn::Mul(hn::Sub(x, hn::Set(d, a)), hn::Set(d, b));
-  };
-  const auto one = [a = block.a, b = block.b](T q) HWY_ATTR { return (static_cast<float>(q) - a) * b; };
+  const auto fn = [a = static_cast<float>(block.a), b = static_cast<float>(block.b)](auto d, auto /*to*/, auto q)
+                      HWY_ATTR {
+                        const hn::RebindToSigned<decltype(d)> di;
+                        const auto x = hn::ConvertTo(d, hn::PromoteTo(di, q));
+                        return hn::Mul(hn::Sub(x, hn::Set(d, a)), hn::Set(d, b));
+                      };
+  const auto one = [a = static_cast<float>(block.a), b = static_cast<float>(block.b)](T q)
+                       HWY_ATTR { return (static_cast<float>(q) - a) * b; };
   convert_elements<T, float>(fn, one, block);
 }
 

@@ -132,7 +132,7 @@ HWY_INLINE void scale_and_shift(const double* mean, bool means, const double* st
   }
 }
 template <typename T>
-HWY_INLINE void any_scale(const double* mean, bool means, const double* std, bool stds, T* z, size_t n) {
+void ScaleNumbers(const double* mean, bool means, const double* std, bool stds, T* z, size_t n) {
   // Loops of their own, which the compiler makes vectors of.
   if (means) {
     stds ? scale_and_shift(mean, true, std, true, z, n) : scale_and_shift(mean, true, std, false, z, n);
@@ -140,13 +140,6 @@ HWY_INLINE void any_scale(const double* mean, bool means, const double* std, boo
     stds ? scale_and_shift(mean, false, std, true, z, n) : scale_and_shift(mean, false, std, false, z, n);
   }
 }
-void ScaleFloats(const double* mean, bool means, const double* std, bool stds, float* z, size_t n) {
-  any_scale(mean, means, std, stds, z, n);
-}
-void ScaleDoubles(const double* mean, bool means, const double* std, bool stds, double* z, size_t n) {
-  any_scale(mean, means, std, stds, z, n);
-}
-
 }  // namespace et::kernels::optimized::random::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -155,20 +148,11 @@ namespace et::kernels::optimized::random {
 
 HWY_EXPORT(DrawFloats);
 HWY_EXPORT(DrawDoubles);
-HWY_EXPORT(ScaleFloats);
-HWY_EXPORT(ScaleDoubles);
 
 namespace {
 
 void draw_numbers(const Draw& draw, float* out, size_t n) { HWY_DYNAMIC_DISPATCH(DrawFloats)(draw, out, n); }
 void draw_numbers(const Draw& draw, double* out, size_t n) { HWY_DYNAMIC_DISPATCH(DrawDoubles)(draw, out, n); }
-void scale_numbers(const double* mean, bool means, const double* std, bool stds, float* z, size_t n) {
-  HWY_DYNAMIC_DISPATCH(ScaleFloats)(mean, means, std, stds, z, n);
-}
-void scale_numbers(const double* mean, bool means, const double* std, bool stds, double* z, size_t n) {
-  HWY_DYNAMIC_DISPATCH(ScaleDoubles)(mean, means, std, stds, z, n);
-}
-
 void store_numbers(const Tensor& out, size_t start, const float* values, size_t n) {
   store_floats(out, start, values, n);
 }
@@ -201,6 +185,8 @@ void fill(KernelContext& context, const Tensor& out, bool normal, const Paramete
   const size_t each = kWords * (normal ? 2 : 1);
   const Draw whole{context.random().seed, context.random().counter, normal};
   context.random().counter += (numel * each + 3) / 4;
+  HWY_EXPORT_T(Scale, ScaleNumbers<T>);
+  const auto scale_numbers = HWY_DYNAMIC_POINTER_T(Scale);
   const bool scaled = mean.tensor != nullptr || std.tensor != nullptr || mean.value != 0.0 || std.value != 1.0;
   const size_t pieces = (numel + kRandomPiece - 1) / kRandomPiece;
   threads::parallel_for(context.pool(), pieces, 4, [&](size_t begin, size_t end) {

@@ -99,7 +99,7 @@ void distances_of(const DistanceBlock<T>& block) {
 }
 
 template <class T>
-void any_distances(const DistanceBlock<T>& block) {
+void Distances(const DistanceBlock<T>& block) {
   switch (block.norm) {
     case Norm::Zero: return distances_of<Norm::Zero>(block);
     case Norm::One: return distances_of<Norm::One>(block);
@@ -107,8 +107,6 @@ void any_distances(const DistanceBlock<T>& block) {
     case Norm::Infinity: return distances_of<Norm::Infinity>(block);
   }
 }
-void DistancesFloat(const DistanceBlock<float>& block) { any_distances(block); }
-void DistancesDouble(const DistanceBlock<double>& block) { any_distances(block); }
 
 }  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -116,15 +114,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::reduce {
 
-HWY_EXPORT(DistancesFloat);
-HWY_EXPORT(DistancesDouble);
-
 namespace {
 
 using portable::Sizes;
 
-void run(const DistanceBlock<float>& block) { HWY_DYNAMIC_DISPATCH(DistancesFloat)(block); }
-void run(const DistanceBlock<double>& block) { HWY_DYNAMIC_DISPATCH(DistancesDouble)(block); }
+template <typename T>
+void run(const DistanceBlock<T>& block) {
+  HWY_EXPORT_T(OfBlock, Distances<T>);
+  HWY_DYNAMIC_DISPATCH_T(OfBlock)(block);
+}
 
 /// What the vector code reads beyond the last point at most: a group of vectors.
 constexpr size_t kPadding = 8 * 64;

@@ -47,19 +47,19 @@ HWY_INLINE void piecewise(const Near& near, const Far& far, const T* a, const T*
 }
 
 template <class T>
-HWY_INLINE void huber(const T* a, const T* b, T* out, size_t n, T delta) {
+void Huber(const T* a, const T* b, T* out, size_t n, T delta) {
   piecewise([](auto square, auto) HWY_ATTR { return square; },
             [](auto line, auto limit) HWY_ATTR { return hn::Mul(limit, line); }, a, b, out, n, delta);
 }
 
 template <class T>
-HWY_INLINE void smooth_l1(const T* a, const T* b, T* out, size_t n, T beta) {
+void SmoothL1(const T* a, const T* b, T* out, size_t n, T beta) {
   piecewise([](auto square, auto limit) HWY_ATTR { return hn::Div(square, limit); },
             [](auto line, auto) HWY_ATTR { return line; }, a, b, out, n, beta);
 }
 
 template <class T>
-HWY_INLINE void squares(const T* a, const T* b, T* out, size_t n, T /*unused*/) {
+void Squares(const T* a, const T* b, T* out, size_t n, T /*unused*/) {
   each_pair(
       [](auto x, auto y) HWY_ATTR {
         const auto z = hn::Sub(x, y);
@@ -69,18 +69,9 @@ HWY_INLINE void squares(const T* a, const T* b, T* out, size_t n, T /*unused*/) 
 }
 
 template <class T>
-HWY_INLINE T sum(const T* x, size_t n) {
+T Sum(const T* x, size_t n) {
   return sum_of([](auto v) HWY_ATTR { return v; }, x, n);
 }
-
-#define ET_LOSSES(NAME, T)                                                                                     \
-  void Huber##NAME(const T* a, const T* b, T* out, size_t n, T number) { huber(a, b, out, n, number); }        \
-  void Squares##NAME(const T* a, const T* b, T* out, size_t n, T number) { squares(a, b, out, n, number); }    \
-  void SmoothL1##NAME(const T* a, const T* b, T* out, size_t n, T number) { smooth_l1(a, b, out, n, number); } \
-  T Sum##NAME(const T* x, size_t n) { return sum(x, n); }
-ET_LOSSES(Float, float)
-ET_LOSSES(Double, double)
-#undef ET_LOSSES
 
 }  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -97,24 +88,18 @@ struct LossFunctions {
   T (*sum)(const T* x, size_t n);
 };
 template <typename T>
-LossFunctions<T> loss_functions(Loss loss);
-#define ET_LOSSES(NAME, T)                                                   \
-  HWY_EXPORT(Huber##NAME);                                                   \
-  HWY_EXPORT(Squares##NAME);                                                 \
-  HWY_EXPORT(SmoothL1##NAME);                                                \
-  HWY_EXPORT(Sum##NAME);                                                     \
-  template <>                                                                \
-  LossFunctions<T> loss_functions<T>(Loss loss) {                            \
-    const auto sum = HWY_DYNAMIC_POINTER(Sum##NAME);                         \
-    switch (loss) {                                                          \
-      case Loss::kHuber: return {HWY_DYNAMIC_POINTER(Huber##NAME), sum};     \
-      case Loss::kSquares: return {HWY_DYNAMIC_POINTER(Squares##NAME), sum}; \
-      default: return {HWY_DYNAMIC_POINTER(SmoothL1##NAME), sum};            \
-    }                                                                        \
+LossFunctions<T> loss_functions(Loss loss) {
+  HWY_EXPORT_T(HuberOf, Huber<T>);
+  HWY_EXPORT_T(SquaresOf, Squares<T>);
+  HWY_EXPORT_T(SmoothL1Of, SmoothL1<T>);
+  HWY_EXPORT_T(SumOf, Sum<T>);
+  const auto sum = HWY_DYNAMIC_POINTER_T(SumOf);
+  switch (loss) {
+    case Loss::kHuber: return {HWY_DYNAMIC_POINTER_T(HuberOf), sum};
+    case Loss::kSquares: return {HWY_DYNAMIC_POINTER_T(SquaresOf), sum};
+    default: return {HWY_DYNAMIC_POINTER_T(SmoothL1Of), sum};
   }
-ET_LOSSES(Float, float)
-ET_LOSSES(Double, double)
-#undef ET_LOSSES
+}
 
 namespace {
 

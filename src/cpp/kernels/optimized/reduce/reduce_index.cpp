@@ -124,46 +124,20 @@ HWY_INLINE void extreme_columns(const Columns<T>& columns) {
   }
 }
 
-#define ET_EXTREMES(TYPE, T)                                                                  \
-  size_t Max##TYPE(const T* x, size_t n, T* value) { return extreme_at<true>(x, n, value); }  \
-  size_t Min##TYPE(const T* x, size_t n, T* value) { return extreme_at<false>(x, n, value); } \
-  void MaxColumns##TYPE(const Columns<T>& columns) { extreme_columns<true>(columns); }        \
-  void MinColumns##TYPE(const Columns<T>& columns) { extreme_columns<false>(columns); }
-ET_EXTREMES(Float, float)
-ET_EXTREMES(Double, double)
-ET_EXTREMES(Int, int32_t)
-ET_EXTREMES(Long, int64_t)
-#undef ET_EXTREMES
+template <class T>
+size_t ExtremeAt(bool largest, const T* x, size_t n, T* value) {
+  return largest ? extreme_at<true>(x, n, value) : extreme_at<false>(x, n, value);
+}
+template <class T>
+void ExtremeColumns(bool largest, const Columns<T>& columns) {
+  largest ? extreme_columns<true>(columns) : extreme_columns<false>(columns);
+}
 
 }  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::reduce {
-
-/// The compiled loops for elements of type T.
-template <class T>
-struct SearchLoops {
-  size_t (*row)(const T* x, size_t n, T* value);
-  void (*columns)(const Columns<T>&);
-};
-template <class T>
-SearchLoops<T> loops_for(bool largest);
-#define ET_LOOPS(TYPE, T)                                                                                   \
-  HWY_EXPORT(Max##TYPE);                                                                                    \
-  HWY_EXPORT(Min##TYPE);                                                                                    \
-  HWY_EXPORT(MaxColumns##TYPE);                                                                             \
-  HWY_EXPORT(MinColumns##TYPE);                                                                             \
-  template <>                                                                                               \
-  SearchLoops<T> loops_for<T>(bool largest) {                                                               \
-    return largest ? SearchLoops<T>{HWY_DYNAMIC_POINTER(Max##TYPE), HWY_DYNAMIC_POINTER(MaxColumns##TYPE)}  \
-                   : SearchLoops<T>{HWY_DYNAMIC_POINTER(Min##TYPE), HWY_DYNAMIC_POINTER(MinColumns##TYPE)}; \
-  }
-ET_LOOPS(Float, float)
-ET_LOOPS(Double, double)
-ET_LOOPS(Int, int32_t)
-ET_LOOPS(Long, int64_t)
-#undef ET_LOOPS
 
 namespace {
 
@@ -210,7 +184,9 @@ const T* elements(const Search& s, size_t at, size_t n, T* buffer) {
 }
 
 template <class T>
-void search_rows(threads::ThreadPool* pool, const Search& s, const SearchLoops<T>& loops, bool largest) {
+void search_rows(threads::ThreadPool* pool, const Search& s, bool largest) {
+  HWY_EXPORT_T(Row, ExtremeAt<T>);
+  const auto row = HWY_DYNAMIC_POINTER_T(Row);
   threads::parallel_for(pool, s.outer, threads::grain_for(s.length), [&](size_t begin, size_t end) {
     T buffer[kRun];
     for (size_t r = begin; r < end; ++r) {
@@ -219,7 +195,7 @@ void search_rows(threads::ThreadPool* pool, const Search& s, const SearchLoops<T
       for (size_t start = 0; start < s.length && best == best; start += kRun) {
         const size_t n = s.length - start < kRun ? s.length - start : kRun;
         T value;
-        const size_t at = loops.row(elements(s, r * s.length + start, n, buffer), n, &value);
+        const size_t at = row(largest, elements(s, r * s.length + start, n, buffer), n, &value);
         if (start == 0 || (largest ? value > best : value < best) || value != value) {
           best = value;
           place = start + at;
@@ -234,7 +210,9 @@ void search_rows(threads::ThreadPool* pool, const Search& s, const SearchLoops<T
 }
 
 template <class T>
-void search_columns(threads::ThreadPool* pool, const Search& s, const SearchLoops<T>& loops) {
+void search_columns(threads::ThreadPool* pool, const Search& s, bool largest) {
+  HWY_EXPORT_T(OfColumns, ExtremeColumns<T>);
+  const auto of_columns = HWY_DYNAMIC_POINTER_T(OfColumns);
   const size_t pieces = (s.inner + kColumns - 1) / kColumns;
   const size_t width = s.inner < kColumns ? s.inner : kColumns;
   threads::parallel_for(pool, s.outer * pieces, threads::grain_for(s.length * width), [&](size_t begin, size_t end) {
@@ -258,7 +236,7 @@ void search_columns(threads::ThreadPool* pool, const Search& s, const SearchLoop
           columns.x = buffer;
           columns.stride = kColumns;
         }
-        loops.columns(columns);
+        of_columns(largest, columns);
       }
       const size_t to = i / pieces * s.inner + first;
       for (size_t c = 0; c < count; ++c) {
@@ -273,11 +251,10 @@ void search_columns(threads::ThreadPool* pool, const Search& s, const SearchLoop
 
 template <class T>
 void search(threads::ThreadPool* pool, const Search& s, bool largest) {
-  const SearchLoops<T> loops = loops_for<T>(largest);
   if (s.inner == 1) {
-    search_rows(pool, s, loops, largest);
+    search_rows<T>(pool, s, largest);
   } else {
-    search_columns(pool, s, loops);
+    search_columns<T>(pool, s, largest);
   }
 }
 

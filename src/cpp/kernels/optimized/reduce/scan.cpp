@@ -9,12 +9,22 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_SCAN_ONCE
+#define ET_KERNELS_OPTIMIZED_SCAN_ONCE
+namespace et::kernels::optimized::reduce {
+/// What sums of T are taken in. Integers are unsigned, so that sums wrap.
+template <typename T>
+using Total = std::conditional_t<std::is_same_v<T, float>, double, T>;
+}  // namespace et::kernels::optimized::reduce
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::reduce::HWY_NAMESPACE {
@@ -37,48 +47,33 @@ struct Multiply {
 
 /// y[r] = x[0] + … + x[r] (or *) for `columns` columns of `length` rows `stride` apart; `totals` holds
 /// what came before, and is left for what comes next.
-template <typename Op, typename T, typename Total>
+template <typename Op, typename T>
 HWY_INLINE void scan_columns(const T* x, T* y, size_t length, size_t columns, size_t stride,
-                             Total* HWY_RESTRICT totals) {
+                             Total<T>* HWY_RESTRICT totals) {
   for (size_t r = 0; r < length; ++r, x += stride, y += stride) {
     for (size_t c = 0; c < columns; ++c) {
-      totals[c] = Op::combine(totals[c], static_cast<Total>(x[c]));
+      totals[c] = Op::combine(totals[c], static_cast<Total<T>>(x[c]));
       y[c] = static_cast<T>(totals[c]);
     }
   }
 }
 
-template <typename T, typename Total>
-HWY_INLINE void scan_columns(bool product, const T* x, T* y, size_t length, size_t columns, size_t stride,
-                             Total* totals) {
+template <typename T>
+void Columns(bool product, const T* x, T* y, size_t length, size_t columns, size_t stride, Total<T>* totals) {
   product ? scan_columns<Multiply>(x, y, length, columns, stride, totals)
           : scan_columns<Add>(x, y, length, columns, stride, totals);
 }
 
-void FloatColumns(bool product, const float* x, float* y, size_t length, size_t columns, size_t stride,
-                  double* totals) {
-  scan_columns(product, x, y, length, columns, stride, totals);
-}
-void DoubleColumns(bool product, const double* x, double* y, size_t length, size_t columns, size_t stride,
-                   double* totals) {
-  scan_columns(product, x, y, length, columns, stride, totals);
-}
-// Unsigned, so that sums wrap.
-void LongColumns(bool product, const uint64_t* x, uint64_t* y, size_t length, size_t columns, size_t stride,
-                 uint64_t* totals) {
-  scan_columns(product, x, y, length, columns, stride, totals);
-}
-
 /// A row in blocks whose own sums do not wait for the total.
-template <typename Op, typename T, typename Total>
-HWY_INLINE Total scan_row(const T* x, T* y, size_t n, Total total = Op::kFirst) {
+template <typename Op, typename T>
+HWY_INLINE Total<T> scan_row(const T* x, T* y, size_t n, Total<T> total = Op::kFirst) {
   constexpr size_t kBlock = 8;
   size_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
-    Total parts[kBlock];
-    parts[0] = static_cast<Total>(x[i]);
+    Total<T> parts[kBlock];
+    parts[0] = static_cast<Total<T>>(x[i]);
     for (size_t k = 1; k < kBlock; ++k) {
-      parts[k] = Op::combine(parts[k - 1], static_cast<Total>(x[i + k]));
+      parts[k] = Op::combine(parts[k - 1], static_cast<Total<T>>(x[i + k]));
     }
     for (size_t k = 0; k < kBlock; ++k) {
       y[i + k] = static_cast<T>(Op::combine(total, parts[k]));
@@ -86,7 +81,7 @@ HWY_INLINE Total scan_row(const T* x, T* y, size_t n, Total total = Op::kFirst) 
     total = Op::combine(total, parts[kBlock - 1]);
   }
   for (; i < n; ++i) {
-    total = Op::combine(total, static_cast<Total>(x[i]));
+    total = Op::combine(total, static_cast<Total<T>>(x[i]));
     y[i] = static_cast<T>(total);
   }
   return total;
@@ -116,34 +111,28 @@ HWY_INLINE void scan_rows(const T* x, T* y, size_t rows, size_t n) {
 }
 
 // The product of a few floats may leave double's range where the running product does not: only sums go in blocks.
-void FloatRows(bool product, const float* x, float* y, size_t rows, size_t n) {
-  if (product) {
+template <typename T>
+void Rows(bool product, const T* x, T* y, size_t rows, size_t n) {
+  if constexpr (std::is_same_v<T, double>) {
+    product ? scan_rows<Multiply>(x, y, rows, n) : scan_rows<Add>(x, y, rows, n);
+  } else if (std::is_same_v<T, float> && product) {
     scan_rows<Multiply>(x, y, rows, n);
-    return;
-  }
-  for (size_t r = 0; r < rows; ++r) {
-    scan_row<Add, float, double>(x + r * n, y + r * n, n);
+  } else {
+    for (size_t r = 0; r < rows; ++r) {
+      product ? scan_row<Multiply>(x + r * n, y + r * n, n) : scan_row<Add>(x + r * n, y + r * n, n);
+    }
   }
 }
 /// A piece of a row; `before` comes in front of it. Gives what comes in front of the next one.
 double FloatPiece(bool product, const float* x, float* y, size_t n, double before) {
   if (!product) {
-    return scan_row<Add, float, double>(x, y, n, before);
+    return scan_row<Add>(x, y, n, before);
   }
   for (size_t i = 0; i < n; ++i) {
     before *= static_cast<double>(x[i]);
     y[i] = static_cast<float>(before);
   }
   return before;
-}
-void DoubleRows(bool product, const double* x, double* y, size_t rows, size_t n) {
-  product ? scan_rows<Multiply>(x, y, rows, n) : scan_rows<Add>(x, y, rows, n);
-}
-void LongRows(bool product, const uint64_t* x, uint64_t* y, size_t rows, size_t n) {
-  for (size_t r = 0; r < rows; ++r) {
-    product ? scan_row<Multiply, uint64_t, uint64_t>(x + r * n, y + r * n, n)
-            : scan_row<Add, uint64_t, uint64_t>(x + r * n, y + r * n, n);
-  }
 }
 
 }  // namespace et::kernels::optimized::reduce::HWY_NAMESPACE
@@ -152,42 +141,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::reduce {
 
-HWY_EXPORT(FloatColumns);
-HWY_EXPORT(DoubleColumns);
-HWY_EXPORT(LongColumns);
 HWY_EXPORT(FloatPiece);
-HWY_EXPORT(FloatRows);
-HWY_EXPORT(DoubleRows);
-HWY_EXPORT(LongRows);
 
 namespace {
 
 constexpr size_t kPiece = 256;  // columns whose totals stay near
 
-void columns_of(bool product, const float* x, float* y, size_t length, size_t columns, size_t stride) {
-  alignas(64) double totals[kPiece];
-  std::fill(totals, totals + columns, product ? 1.0 : 0.0);
-  HWY_DYNAMIC_DISPATCH(FloatColumns)(product, x, y, length, columns, stride, totals);
-}
-void columns_of(bool product, const double* x, double* y, size_t length, size_t columns, size_t stride) {
-  alignas(64) double totals[kPiece];
-  std::fill(totals, totals + columns, product ? 1.0 : 0.0);
-  HWY_DYNAMIC_DISPATCH(DoubleColumns)(product, x, y, length, columns, stride, totals);
-}
-void columns_of(bool product, const uint64_t* x, uint64_t* y, size_t length, size_t columns, size_t stride) {
-  alignas(64) uint64_t totals[kPiece];
-  std::fill(totals, totals + columns, product ? uint64_t(1) : uint64_t(0));
-  HWY_DYNAMIC_DISPATCH(LongColumns)(product, x, y, length, columns, stride, totals);
-}
-
-void rows_of(bool product, const float* x, float* y, size_t rows, size_t n) {
-  HWY_DYNAMIC_DISPATCH(FloatRows)(product, x, y, rows, n);
-}
-void rows_of(bool product, const double* x, double* y, size_t rows, size_t n) {
-  HWY_DYNAMIC_DISPATCH(DoubleRows)(product, x, y, rows, n);
-}
-void rows_of(bool product, const uint64_t* x, uint64_t* y, size_t rows, size_t n) {
-  HWY_DYNAMIC_DISPATCH(LongRows)(product, x, y, rows, n);
+template <typename T>
+auto columns_loop() {
+  HWY_EXPORT_T(OfColumns, Columns<T>);
+  return HWY_DYNAMIC_POINTER_T(OfColumns);
 }
 
 template <typename T>
@@ -195,6 +158,9 @@ void scan(KernelContext& context, bool product, const Tensor& self, const Tensor
           size_t inner) {
   const auto* const x = static_cast<const T*>(self.const_data_ptr());
   auto* const y = static_cast<T*>(out.mutable_data_ptr());
+  HWY_EXPORT_T(OfRows, Rows<T>);
+  const auto rows_of = HWY_DYNAMIC_POINTER_T(OfRows);
+  const auto columns_of = columns_loop<T>();
   if (inner == 1) {
     threads::parallel_for(context.pool(), outer, threads::grain_for(4 * length), [&](size_t begin, size_t end) {
       rows_of(product, x + begin * length, y + begin * length, end - begin, length);
@@ -207,7 +173,10 @@ void scan(KernelContext& context, bool product, const Tensor& self, const Tensor
                           for (size_t i = begin; i < end; ++i) {
                             const size_t at = i % pieces * kPiece;
                             const size_t first = i / pieces * length * inner + at;
-                            columns_of(product, x + first, y + first, length, std::min(inner - at, kPiece), inner);
+                            const size_t columns = std::min(inner - at, kPiece);
+                            alignas(64) Total<T> totals[kPiece];
+                            std::fill(totals, totals + columns, static_cast<Total<T>>(product ? 1 : 0));
+                            columns_of(product, x + first, y + first, length, columns, inner, totals);
                           }
                         });
 }
@@ -219,7 +188,7 @@ void scan_small(KernelContext& context, bool product, const Tensor& self, const 
   const size_t size = self.element_size();
   const auto* const x = static_cast<const char*>(self.const_data_ptr());
   auto* const y = static_cast<char*>(out.mutable_data_ptr());
-  const auto columns_of_floats = HWY_DYNAMIC_POINTER(FloatColumns);
+  const auto columns_of_floats = columns_loop<float>();
   const auto piece_of_floats = HWY_DYNAMIC_POINTER(FloatPiece);
   const size_t pieces = (inner + kPiece - 1) / kPiece;
   const size_t width = std::min(inner, kPiece);

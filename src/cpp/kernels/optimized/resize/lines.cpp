@@ -33,7 +33,7 @@ namespace et::kernels::optimized::resize::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <typename T>
-HWY_INLINE void interpolate_line(const LineTaps<T>& taps, const T* x, T* y, size_t n) {
+void InterpolateLine(const LineTaps<T>& taps, const T* x, T* y, size_t n) {
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto one = hn::Set(d, T(1));
@@ -46,21 +46,11 @@ HWY_INLINE void interpolate_line(const LineTaps<T>& taps, const T* x, T* y, size
   });
 }
 
-void InterpolateFloats(const LineTaps<float>& taps, const float* x, float* y, size_t n) {
-  interpolate_line(taps, x, y, n);
-}
-void InterpolateDoubles(const LineTaps<double>& taps, const double* x, double* y, size_t n) {
-  interpolate_line(taps, x, y, n);
-}
-
 }  // namespace et::kernels::optimized::resize::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::resize {
-
-HWY_EXPORT(InterpolateFloats);
-HWY_EXPORT(InterpolateDoubles);
 
 namespace {
 
@@ -86,17 +76,15 @@ Result<LineTaps<T>> find_taps(KernelContext& context, const portable::ResizeAxis
 template <typename T>
 Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, const portable::ResizeAxis& axis,
                   bool align_corners) {
+  HWY_EXPORT_T(Line, InterpolateLine<T>);
+  const auto line = HWY_DYNAMIC_POINTER_T(Line);
   ET_TRY(const LineTaps<T> taps, find_taps<T>(context, axis, align_corners));
   const auto in = static_cast<size_t>(axis.in);
   const auto out = static_cast<size_t>(axis.out);
   constexpr size_t kCost = 4;  // of an element, next to a copy
   threads::parallel_for(context.pool(), lines, threads::grain_for(out * kCost), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      if constexpr (std::is_same_v<T, float>) {
-        HWY_DYNAMIC_DISPATCH(InterpolateFloats)(taps, x + i * in, y + i * out, out);
-      } else {
-        HWY_DYNAMIC_DISPATCH(InterpolateDoubles)(taps, x + i * in, y + i * out, out);
-      }
+      line(taps, x + i * in, y + i * out, out);
     }
   });
   return Error::Ok;

@@ -27,9 +27,7 @@ constexpr std::array<Kernel, kCount> at_priority(uint8_t priority, const Kernel 
 }
 
 // Below a library. Most of these tell themselves apart by the element type; then the order is of no consequence.
-inline constexpr uint8_t kPriorityDoubles = runtime::kPriorityOptimized + 1;
-inline constexpr uint8_t kPriorityIntegers = runtime::kPriorityOptimized + 2;  ///< of up to 32 bits
-inline constexpr uint8_t kPriorityBools = runtime::kPriorityOptimized + 3;
+inline constexpr uint8_t kPriorityIntegers = runtime::kPriorityOptimized + 2;     ///< of up to 32 bits
 inline constexpr uint8_t kPriorityImages = runtime::kPriorityOptimized + 4;       ///< channels innermost, before planes
 inline constexpr uint8_t kPriorityWholeImages = runtime::kPriorityOptimized + 5;  ///< one result a channel
 
