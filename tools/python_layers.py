@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "backends": ("errors", "foundation", "codegen", "graphs", "exir", "export.importer", "lowering", "recipes"),
     "compat": ("errors", "foundation", "runtime", "lowering"),
     "testing": ("errors", "runtime", "graphs", "lowering", "devtools"),
-    "firmware": ("errors", "foundation", "codegen", "runtime"),
+    "firmware": ("errors", "foundation", "codegen", "runtime", "devtools"),
     "cli": (
         "errors", "foundation", "codegen", "operators", "runtime", "graphs", "exir", "lowering", "devtools",
         "quantizer.flow", "firmware",

@@ -258,6 +258,7 @@ Error BundledProgram::load_input(Method& method, size_t index) const {
   const uint32_t num_inputs = count(test_case->inputs());
   ET_CHECK_OR_RETURN(num_inputs == method.num_inputs(), InvalidArgument,
                      "test case %zu has %u inputs, the method takes %zu", index, num_inputs, method.num_inputs());
+  ET_RETURN_IF_ERROR(method.reset_state());
   for (uint32_t i = 0; i < num_inputs; ++i) {
     const fb::Value& value = *test_case->inputs()->Get(i);
     switch (value.val_type()) {

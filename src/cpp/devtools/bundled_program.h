@@ -65,8 +65,9 @@ class BundledProgram {
   /// i < num_methods().
   std::string_view method_name(size_t i) const;
 
-  /// Sets the inputs of a test case, which stay where they are in the bundle until the method has run.
-  /// Errors: InvalidArgument, no such case, or another number of inputs; those of Method::set_input.
+  /// Sets the inputs of a test case, which stay where they are in the bundle until the method has run, and resets the
+  /// method's state, so that no case depends on another.
+  /// Errors: InvalidArgument, no such case, or another number of inputs; those of Method::set_input and reset_state.
   Error load_input(runtime::Method& method, size_t index) const;
   /// Compares the outputs of the last execution with those of a test case.
   /// Errors: InvalidArgument, no such case, or it expects outputs of other kinds, dtypes or sizes; NotSupported, it

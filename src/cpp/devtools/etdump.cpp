@@ -57,7 +57,8 @@ constexpr size_t kDebugAlignment = 64;
 /// "add.out" of "aten::add.out".
 std::string_view without_namespace(std::string_view name) {
   const size_t colons = name.rfind("::");
-  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+  name.remove_prefix(colons == std::string_view::npos ? 0 : colons + 2);  // substr() could throw
+  return name;
 }
 
 /// The name that the published runtime gives an event, in two parts.

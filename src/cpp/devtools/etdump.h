@@ -43,6 +43,8 @@ class EtDump : public runtime::EventTracer {
   Span<const uint8_t> debug_bytes() const { return {debug_.data(), debug_used_}; }
   /// Runs so far: loads before an execution are one, each execution is one.
   size_t num_blocks() const { return num_runs_; }
+  /// Bytes that all events take, with those that found no room.
+  size_t events_wanted() const { return wanted_; }
   /// Forgets what was recorded.
   void reset();
 

@@ -21,7 +21,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--etrecord", help="its ETRecord (get_etrecord().save): lines and modules come from it")
     parser.add_argument("--runs", type=positive, default=20)
     parser.add_argument("--warmup", type=int, default=3, help="runs before those that count")
-    parser.add_argument("--unit", choices=("ns", "us", "ms", "s"), default="ms")
+    parser.add_argument("--unit", choices=("ns", "us", "ms", "s", "cycles"), default="ms", help="cycles: an ETDump's")
 
 
 def inspector_of(arguments: argparse.Namespace) -> Any:
@@ -33,7 +33,12 @@ def inspector_of(arguments: argparse.Namespace) -> Any:
     if data[8:12] == b"ED00":
         if arguments.input:
             raise InvalidArgumentError(f"{arguments.program} is an ETDump of runs before; --input is for a .pte")
-        return Inspector(arguments.program, etrecord=arguments.etrecord, target_time_scale=unit)
+        source = TimeScale.CYCLES if unit is TimeScale.CYCLES else TimeScale.NS
+        return Inspector(
+            arguments.program, etrecord=arguments.etrecord, source_time_scale=source, target_time_scale=unit
+        )
+    if unit is TimeScale.CYCLES:
+        raise InvalidArgumentError("--unit cycles is for an ETDump whose times are cycles, as firmware writes it")
     runtime = Runtime.get()
     if arguments.threads is not None:
         runtime.set_num_threads(arguments.threads)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from executorch_py import _core
 from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_stripping import stripped
+from executorch_py.devtools.bundled_program.serialize import deserialize_from_flatbuffer_to_bundled_program, encoded
 from executorch_py.element_types import ScalarType, torch_name
 from executorch_py.errors import InternalError, InvalidArgumentError, NotSupportedError
 from executorch_py.method_metadata import TensorInfo
@@ -34,7 +35,7 @@ from .targets import TARGETS, Target
 __all__ = ["TARGETS", "FirmwareReport", "Target", "write_firmware"]
 
 #: What a model is first loaded with, to see what it needs; the examples in QEMU have more.
-_GENEROUS = Pools(method=128 << 10, temp=96 << 10, arenas=())
+_GENEROUS = Pools(method=128 << 10, temp=96 << 10, arenas=(), events=32 << 10)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class FirmwareReport:
     run: Run | None
     missing: tuple[str, ...]
     is_compared: bool = True  # False: a delegate's device is not here, and what its stub gives counts for nothing
+    num_cases: int = 0  # of a bundled program; 0: the model came without
+    etdump: Path | None = None  # what the run recorded
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs: bytes and instructions; None where nothing was measured."""
@@ -63,8 +66,17 @@ class FirmwareReport:
             "missing": list(self.missing),
             "compared": self.is_compared,
             "image": asdict(self.image) if self.image else None,
-            "run": {**asdict(self.run), "plain_kernels": sorted(self.run.plain_kernels)} if self.run else None,
+            "run": self._run_as_dict(),
+            "num_cases": self.num_cases,
+            "etdump": str(self.etdump) if self.etdump else None,
         }
+        return told
+
+    def _run_as_dict(self) -> dict[str, Any] | None:
+        if self.run is None:
+            return None
+        told = {**asdict(self.run), "plain_kernels": sorted(self.run.plain_kernels)}
+        del told["etdump"]  # a file has it
         return told
 
     def __str__(self) -> str:
@@ -89,11 +101,19 @@ class FirmwareReport:
                 f"  execute  {self.run.instructions:>10,} instructions",
                 f"  plain    {', '.join(sorted(self.run.plain_kernels)) or 'no kernel'}",
             ]
+        if self.etdump is not None:
+            lines.append(f"  events   {self.run.event_bytes:>10,} bytes of RAM, in {self.etdump}")
         if not self.is_compared:
             lines.append("  outputs  not compared: no NPU ran here, a stub checked what it would get and gave zeros")
         else:
-            lines.append(f"  outputs  {'as on the host' if self.run.matches else 'DIFFER from the host'}")
+            lines.append(f"  outputs  {self._outcome(self.run.matches)}")
         return "\n".join(lines)
+
+    def _outcome(self, matches: bool) -> str:
+        if self.num_cases == 0:
+            return "as on the host" if matches else "DIFFER from the host"
+        cases = f"{self.num_cases} test case{'s' * (self.num_cases > 1)}"
+        return f"as expected in {cases}" if matches else f"NOT as expected in one or more of {cases}"
 
 
 def _bytes_of(program: Any) -> bytes:
@@ -101,10 +121,13 @@ def _bytes_of(program: Any) -> bytes:
         return bytes(program)
     if isinstance(program, (str, os.PathLike)):
         return Path(program).read_bytes()
+    if hasattr(program, "serialize_to_schema"):  # a BundledProgram
+        return encoded(program.serialize_to_schema())
     buffer = getattr(program, "buffer", None)
     if buffer is None:
         raise InvalidArgumentError(
-            f"program is a {type(program).__name__}, must be a path, bytes or what to_executorch() returns"
+            f"program is a {type(program).__name__}, must be a path, bytes, a BundledProgram or what to_executorch() "
+            "returns"
         )
     return bytes(buffer)
 
@@ -131,14 +154,19 @@ def _raw(value: Any, dim_order: Sequence[int]) -> bytes:
     return np.ascontiguousarray(array.transpose(dim_order)).tobytes()
 
 
+def _absent_backends(data: bytes, method: str) -> list[str]:
+    """Backends that only the target has."""
+    meta = Runtime.get().load_program(data).metadata(method)
+    return [backend for backend in meta.backends() if not _core.is_backend_available(backend)]
+
+
 def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model, tuple[int, ...]]:
     """The model with example inputs and what this machine computes from them; and the sizes of its planned buffers."""
     backends_of(data)  # refuses delegates that firmware has not
     program = Runtime.get().load_program(data)
     meta = program.metadata(name)
     arenas = tuple(meta.planned_buffer_sizes())
-    missing = [backend for backend in meta.backends() if not _core.is_backend_available(backend)]
-    if missing:  # a device that only the target has
+    if missing := _absent_backends(data, name):
         values = [meta.input_tensor_meta(i) for i in range(meta.num_inputs()) if meta.input_kind(i) == "Tensor"]
         if len(values) != meta.num_inputs():
             raise NotSupportedError(f"method {name!r} for {', '.join(missing)} takes numbers; give it tensors only")
@@ -158,6 +186,33 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
     return Model(data, name, given, results), arenas
 
 
+def _bundled(data: bytes, name: str, strip: bool, tolerance: tuple[float, float]) -> tuple[Model, tuple[int, ...], int]:
+    """The model of a bundled program, the sizes of its planned buffers, and how many test cases it has."""
+    bundle = deserialize_from_flatbuffer_to_bundled_program(data)
+    program = _stripped(bundle.program) if strip else bundle.program
+    backends_of(program)  # refuses delegates that firmware has not
+    arenas = tuple(Runtime.get().load_program(program).metadata(name).planned_buffer_sizes())
+    cases = [case for suite in bundle.method_test_suites if suite.method_name == name for case in suite.test_cases]
+    if not cases:
+        known = ", ".join(sorted({suite.method_name for suite in bundle.method_test_suites if suite.test_cases}))
+        raise InvalidArgumentError(
+            f"the bundle has no test case for method {name!r}; it has some for {known or 'none'}"
+        )
+    for i, case in enumerate(cases):
+        if not case.expected_outputs:
+            raise InvalidArgumentError(f"test case {i} of method {name!r} expects no outputs: bundle some with it")
+    if strip:
+        data = encoded(replace(bundle, program=program))
+    return Model(program, name, [], [], data, tolerance), arenas, len(cases)
+
+
+def _stripped(program: bytes) -> bytes:
+    try:
+        return stripped(program)[0]
+    except DamagedError as error:
+        raise InvalidArgumentError(f"not a .pte file: {error}") from None
+
+
 def write_firmware(
     program: Any,
     folder: str | os.PathLike[str],
@@ -165,6 +220,8 @@ def write_firmware(
     *,
     method: str = "forward",
     inputs: Sequence[Any] | None = None,
+    tolerance: tuple[float, float] = (1e-4, 1e-5),
+    etdump: bool = False,
     strip: bool = True,
     measure: bool = True,
 ) -> FirmwareReport:
@@ -175,56 +232,66 @@ def write_firmware(
     emulator are installed, it is built, run on the inputs, and its pools get the sizes that it used.
 
     Args:
-        program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned.
+        program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned; or a bundled program (`.bpte`),
+            which goes into the image whole: the target runs its test cases.
         folder: Where the project goes; ``executorch/`` in it is replaced.
         target: A name of ``TARGETS``.
         method: The method.
         measure: Build and run it where the tools are installed; without it the pools are larger than they need to be.
         strip: Leave out what only tools read: debug information and names.
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
+        tolerance: How much outputs may differ from those that a bundle expects, of the value and beside it: rtol, atol.
+        etdump: Record events in static memory. The project writes them as text, and the report's ``etdump`` is the file
+            that they make, for the Inspector; its times are instructions.
 
     Raises:
-        InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not;
-            a part for another NPU than the target's.
+        InvalidArgumentError: No such target; not a program; a delegate, or a kernel that microcontrollers have not; a
+            part for another NPU than the target's; a bundle without test cases for the method, or inputs beside it.
         InvalidStateError: Another call writes or builds in the folder.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
     if target not in TARGETS:
         raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
     data = _bytes_of(program)
-    if strip:
-        try:
-            data = stripped(data)[0]
-        except DamagedError as error:
-            raise InvalidArgumentError(f"not a .pte file: {error}") from None
-    require_accelerator(data, TARGETS[target])
-    model, arenas = _model(data, method, inputs)
+    cases = 0
+    if data[4:8] == b"BP08":
+        if inputs is not None:
+            raise InvalidArgumentError("a bundle has inputs of its own: give a .pte with inputs, or a .bpte without")
+        model, arenas, cases = _bundled(data, method, strip, tolerance)
+    else:
+        model, arenas = _model(_stripped(data) if strip else data, method, inputs)
+    require_accelerator(model.data, TARGETS[target])
+    pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas, _GENEROUS.events if etdump else 0)
     with only_writer(Path(folder)):
-        return _write(Project(Path(folder), TARGETS[target]), model, arenas, measure)
+        return _write(Project(Path(folder), TARGETS[target]), model, pools, measure, cases)
 
 
-def _write(project: Project, model: Model, arenas: tuple[int, ...], measure: bool) -> FirmwareReport:
+def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: int) -> FirmwareReport:
     """Writes the project, measures it if that is wanted and possible, and writes it with its own sizes."""
-    pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas)
     project.write(model, pools, "More than it needs: not measured.")
     missing = tuple(missing_tools(project.target))
-    image, measured = None, None
+    image, measured, etdump = None, None, None
     if measure and not missing:
         elf = build(project)
         measured = run(project, elf)
         plain_kernels = measured.plain_kernels
         origin = f"Measured {'here' if project.target.is_host else 'in the emulator'}."
         # Once with the kernels that are needed, which takes less memory than all of them, and once with that memory.
-        while (measured.method_bytes, measured.temp_bytes) != (pools.method, pools.temp):
-            if measured.method_bytes > pools.method or measured.temp_bytes > pools.temp:
+        while (used := measured.pools(pools.arenas)) != pools:
+            if used.method > pools.method or used.temp > pools.temp or used.events > pools.events:
                 raise InternalError(f"another run used more memory: {measured.text}")
-            pools = Pools(measured.method_bytes, measured.temp_bytes, arenas)
+            pools = used
             project.write(model, pools, origin, plain_kernels=plain_kernels)
             elf = build(project)
             measured = run(project, elf)
         image = None if project.target.is_host else image_of(project, elf)
+        if pools.events:
+            etdump = project.folder / "run.etdp"
+            etdump.write_bytes(measured.etdump)
     report = FirmwareReport(
-        project.folder, project.target, len(model.data), pools, image, measured, missing, bool(model.outputs)
-    )
+        project.folder, project.target, len(model.file), pools, image, measured, missing,
+        is_compared=bool(model.outputs) or cases > 0 and not _absent_backends(model.data, model.method),
+        num_cases=cases, etdump=etdump,
+    )  # fmt: skip
     project.write_readme(str(report))
     return report

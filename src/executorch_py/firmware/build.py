@@ -10,7 +10,7 @@ from pathlib import Path
 
 from executorch_py.errors import InternalError, NotFoundError, NotSupportedError
 
-from .project import Project
+from .project import Pools, Project
 from .targets import Target
 
 _SECONDS = 600
@@ -38,8 +38,14 @@ class Run:
     method_bytes: int
     temp_bytes: int
     plain_kernels: frozenset[str]  # names of kernels that the instructions got for want of a faster one
-    matches: bool  # every output is what the host computed
+    matches: bool  # every output is what is expected
     text: str
+    event_bytes: int = 0  # of the tracer's buffer
+    etdump: bytes = b""  # the file that the tracer wrote
+
+    def pools(self, arenas: tuple[int, ...]) -> Pools:
+        """The memory that it used."""
+        return Pools(self.method_bytes, self.temp_bytes, arenas, self.event_bytes)
 
 
 def missing_tools(target: Target) -> list[str]:
@@ -115,4 +121,9 @@ def run(project: Project, elf: Path) -> Run:
         raise InternalError(f"the firmware ended with {done.returncode} and said: {text.strip()[-2000:] or 'nothing'}")
     load, load_stack, instructions, stack, method, temp = map(int, found.groups())
     plain = frozenset(re.findall(r"^plain kernel: (\S+)$", text, re.MULTILINE))
-    return Run(load, load_stack, instructions, stack, method, temp, plain, matches=done.returncode == 0, text=text)
+    events = re.search(r"^events: (\d+) bytes$", text, re.MULTILINE)
+    return Run(
+        load, load_stack, instructions, stack, method, temp, plain, matches=done.returncode == 0, text=text,
+        event_bytes=int(events[1]) if events else 0,
+        etdump=bytes.fromhex("".join(re.findall(r"^etdump: ([0-9a-f]+)$", text, re.MULTILINE))),
+    )  # fmt: skip

@@ -69,6 +69,8 @@ def write_library(
     name: str = "",
     has_runtime: bool = True,
     backends: Sequence[Backend] = (),
+    extra: Sequence[str] = (),
+    traces: bool = False,
 ) -> None:
     """Writes sources and their CMakeLists.txt; what an earlier call wrote and nothing needs any more goes.
 
@@ -79,15 +81,18 @@ def write_library(
         name: A namespace and header for registering the kernels, ``name/register.h``; "": none.
         has_runtime: With the runtime, as a library ``executorch``; else a library ``name`` on the package's runtime.
         backends: What runs delegates.
+        extra: Files beside these; one that only hosts have takes the place of the bare platform.
+        traces: The runtime records events.
     """
     generated = folder / "src"
     for path, text in kernels.tables.items():
         write_if_changed(generated / path, text)
-    first = [*kernels.sources, "threads/single_thread.cpp", "base/crc32.h"]
+    first = [*kernels.sources, "threads/single_thread.cpp", "base/crc32.h", *extra]
     first += [f"runtime/{path.name}" for path in sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))]
     first += [source for backend in backends for source in backend.sources]
     first += [f"platform/{name}.cpp" for name in _PLATFORM] if has_runtime else []
-    found = source_tree(generated).closure(first, without=_HOSTED)
+    without = (_HOSTED - set(extra)) | ({"runtime/platform_bare.cpp"} if _HOSTED & set(extra) else set())
+    found = source_tree(generated).closure(first, without=without)
     for path, source in found.items():
         copy = folder / ("third_party" if path.startswith("flatbuffers/") else "src") / path
         if source != copy:
@@ -116,6 +121,7 @@ def write_library(
             name=name,
             kernel_count=str(len(kernels.selected)),
             features="" if features is None else f" ET_FEATURES={features}",
+            without_tracer="" if traces else " ET_NO_EVENT_TRACER=1",
             dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
             sources="\n".join(f"  src/{path}" for path in [*compiled, *own]),
             hot_properties=template("hot_sources.cmake.in", sources=hot) if hot else "",

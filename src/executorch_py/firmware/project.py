@@ -28,16 +28,24 @@ class Pools:
     method: int
     temp: int
     arenas: tuple[int, ...]
+    events: int = 0  # 0: the project has no tracer
 
 
 @dataclass(frozen=True)
 class Model:
-    """What a project is made of."""
+    """What a project is made of: a program with one test case, or with those of a bundle."""
 
     data: bytes
     method: str
     inputs: Sequence[bytes]  # of each tensor input; nothing for one that is no tensor
     outputs: Sequence[bytes]  # what the host computed
+    bundle: bytes | None = None  # the file with `data` in it, whose test cases take the place of these
+    tolerance: tuple[float, float] = (1e-4, 1e-5)  # of a bundle's outputs: relative to the value, and beside it
+
+    @property
+    def file(self) -> bytes:
+        """What stands in flash."""
+        return self.data if self.bundle is None else self.bundle
 
 
 def _array(name: str, data: bytes, section: str = "") -> str:
@@ -65,19 +73,22 @@ struct Bytes {{
 }};
 
 inline constexpr const char* kMethod = "{model.method}";
-inline constexpr size_t kModelBytes = {len(model.data)};
-inline constexpr size_t kModelTablesBytes = {tables};  // header and tables; weights follow
-inline constexpr uint32_t kModelTablesChecksum = {zlib.crc32(model.data[:tables]):#010x};
-inline constexpr uint32_t kModelChecksum = {zlib.crc32(model.data):#010x};
-extern const unsigned char kModel[];  // the .pte file, aligned to 16
+inline constexpr size_t kModelBytes = {len(model.file)};
+inline constexpr size_t kProgramBytes = {len(model.data)};
+inline constexpr size_t kProgramTablesBytes = {tables};  // header and tables; weights follow
+inline constexpr uint32_t kProgramTablesChecksum = {zlib.crc32(model.data[:tables]):#010x};
+inline constexpr uint32_t kProgramChecksum = {zlib.crc32(model.data):#010x};
+extern const unsigned char kModel[];  // the {".pte" if model.bundle is None else ".bpte"} file, aligned to 16
 inline constexpr size_t kNumInputs = {len(model.inputs)};
 extern const Bytes kInputs[];
 inline constexpr size_t kNumOutputs = {len(model.outputs)};
 extern const Bytes kOutputs[];
+// How much the outputs of a bundle's test cases may differ: kAtol + kRtol * |expected|.
+inline constexpr double kRtol = {model.tolerance[0]!r}, kAtol = {model.tolerance[1]!r};
 
 }}  // namespace firmware
 """
-    parts = ['#include "model.h"\n\nnamespace firmware {\n', _array("kModel", model.data, ".model")]
+    parts = ['#include "model.h"\n\nnamespace firmware {\n', _array("kModel", model.file, ".model")]
     for kind, arrays in (("Input", model.inputs), ("Output", model.outputs)):
         parts += ["namespace {"] + [_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)]
         rows = [f"{{k{kind}{i}, {len(data)}}}" for i, data in enumerate(arrays)] or ["{nullptr, 0}"]
@@ -101,6 +112,7 @@ inline constexpr size_t kTempPoolBytes = {max(pools.temp, 16)};
 inline constexpr size_t kNumArenas = {len(arenas)};
 inline constexpr size_t kArenas[] = {{{listed}}};
 inline constexpr size_t kArenaBytes = {max(sum(arenas), 16)};
+inline constexpr size_t kEventBytes = {pools.events};
 
 }}  // namespace firmware
 """
@@ -150,23 +162,32 @@ class Project:
         """
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
         backends = backends_of(model.data)
-        write_library(self.folder / "executorch", kernels, int(features_of(model.data)), backends=backends)
+        extra = ["devtools/etdump.cpp"] * bool(pools.events) + ["devtools/bundled_program.cpp"] * bool(model.bundle)
+        if pools.events and self.target.is_host:  # its clock
+            extra.append("runtime/platform_posix.cpp")
+        write_library(
+            self.folder / "executorch", kernels, int(features_of(model.data)),
+            backends=backends, extra=extra, traces=bool(pools.events),
+        )  # fmt: skip
         model_files = model_sources(model)
         files = {
             **model_files,
             **kernel_sources(kernels),
             **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
-            **{name: template(name) for name in ("main.cpp", "report.h", "report.cpp")},
-            "CMakeLists.txt": self._cmake(model_files),
+            **{name: template(name) for name in ("main.cpp", "cases.h", "report.h", "report.cpp", "trace.h")},
+            "cases.cpp": template("cases_examples.cpp" if model.bundle is None else "cases_bundled.cpp"),
+            "CMakeLists.txt": self._cmake(model_files, traces=bool(pools.events)),
             "board/board.h": template("board/board.h"),
         }
         if self.target.is_host:
             files["board/host.cpp"] = template("board/host.cpp")
         else:
             files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
-            files["board/cortex_m.ld"] = self._linker_script(len(model.data))
+            files["board/cortex_m.ld"] = self._linker_script(len(model.file))
             files["toolchain.cmake"] = template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
+        if pools.events:
+            files["trace.cpp"] = template("trace.cpp")
         for name, text in files.items():
             self._write(name, text)
 
@@ -178,7 +199,7 @@ class Project:
         path = self.folder / name
         write_if_changed(path, text)
 
-    def _cmake(self, model_files: Mapping[str, str]) -> str:
+    def _cmake(self, model_files: Mapping[str, str], traces: bool) -> str:
         options = ""
         if not self.target.is_host:
             options = (
@@ -194,6 +215,7 @@ class Project:
             digests="\n".join(
                 f"  {name} {hashlib.sha256(text.encode()).hexdigest()}" for name, text in sorted(model_files.items())
             ),
+            trace_source="trace.cpp " if traces else "",
             board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
             link_options=options + (run if emulator or self.target.is_host else ""),
         )

@@ -9,6 +9,7 @@ import torch
 import executorch_py as et
 from executorch_py import _core, programs
 from executorch_py.compat import portable_lib
+from executorch_py.devtools.bundled_program.check import run_test_cases
 from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch_py.devtools.bundled_program.core import BundledProgram
 from executorch_py.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
@@ -152,3 +153,30 @@ def test_the_runner_checks_a_bundle_and_records_it(right, tmp_path):
     }.items():
         ended = _runner(*arguments)
         assert ended.returncode in (1, 2) and message in ended.stderr
+
+
+class Counting(torch.nn.Module):
+    """Adds up what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total + 1
+
+
+def test_a_case_does_not_see_the_state_that_another_one_left(tmp_path):
+    """The runner went on with the first case's state, Python did not."""
+    inputs = [torch.full((2,), float(i + 1)) for i in range(3)]
+    program = et.to_edge_transform_and_lower(torch.export.export(Counting(), (inputs[0],))).to_executorch()
+    suite = MethodTestSuite("forward", [MethodTestCase((x,), x + 1) for x in inputs])
+    data = serialize_from_bundled_program_to_flatbuffer(BundledProgram(program, [suite]))
+    assert run_test_cases(data).passed
+    module = portable_lib._load_bundled_program_from_buffer(data)
+    for index in range(3):
+        module.verify_result_with_bundled_expected_output("forward", index)
+    (tmp_path / "m.bpte").write_bytes(data)
+    ended = _runner("--bundled-program", tmp_path / "m.bpte")
+    assert ended.returncode == 0, ended.stdout

@@ -170,14 +170,14 @@ Error fail_each_allocation(Device& device, const Program& program) {
 Error damage_each_byte() {
   auto* const copy = reinterpret_cast<uint8_t*>(kPoolsAt + 0x90000);
   memcpy(copy, firmware::kModel, firmware::kModelBytes);
-  uint32_t accepted = firmware::check_model(copy, true) == Error::Ok && firmware::check_model(copy, false) == Error::Ok;
+  uint32_t accepted = firmware::check_program(copy, true) == Error::Ok && firmware::check_program(copy, false) == Error::Ok;
   for (size_t i = 0; i < firmware::kModelBytes; ++i) {
-    const bool is_weight = i >= firmware::kModelTablesBytes;
+    const bool is_weight = i >= firmware::kProgramTablesBytes;
     if (is_weight && i % 16 != 0) {
       continue;
     }
     copy[i] = static_cast<uint8_t>(copy[i] ^ 1u << i % 8);
-    accepted += firmware::check_model(copy, is_weight) == Error::Ok ? 1 : 0;
+    accepted += firmware::check_program(copy, is_weight) == Error::Ok ? 1 : 0;
     copy[i] = firmware::kModel[i];
   }
   firmware::write_number("accepted ", accepted);  // the whole one
@@ -212,7 +212,7 @@ void catch_alarm() {
 
 /// What a product does at each start: check, load, take the state up, compute, keep the state.
 Error work() {
-  ET_RETURN_IF_ERROR(firmware::check_model(firmware::kModel, true));
+  ET_RETURN_IF_ERROR(firmware::check_program(firmware::kModel, true));
   Device device;
   ET_TRY(const Program program, Program::load(&device.loader));
   ET_TRY(Method method, device.load(program));

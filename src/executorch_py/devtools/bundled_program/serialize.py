@@ -5,15 +5,17 @@ Slots are the places of the fields there.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from executorch_py.codegen.flatbuffer import Aligned, DamagedError, Numbers, Scalar, Table, encode, read_root
 from executorch_py.devtools.bundled_program import schema
-from executorch_py.devtools.bundled_program.core import BundledProgram
 from executorch_py.errors import InvalidProgramError
 from executorch_py.runtime import ScalarType
 
-__all__ = ["deserialize_from_flatbuffer_to_bundled_program", "serialize_from_bundled_program_to_flatbuffer"]
+if TYPE_CHECKING:  # it needs torch; a file as plain data does not
+    from executorch_py.devtools.bundled_program.core import BundledProgram
+
+__all__ = ["deserialize_from_flatbuffer_to_bundled_program", "encoded", "serialize_from_bundled_program_to_flatbuffer"]
 
 _IDENTIFIER = b"BP08"
 #: Members of the union of values, in the order of the file.
@@ -22,7 +24,11 @@ _TENSOR, _INT, _BOOL, _DOUBLE = 1, 2, 3, 4
 
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
     """The bytes of a ``.bpte`` file."""
-    found = bundled_program.serialize_to_schema()
+    return encoded(bundled_program.serialize_to_schema())
+
+
+def encoded(bundle: schema.BundledProgram) -> bytes:
+    """The bytes of a bundle that is plain data."""
     suites = [
         {
             0: suite.method_name,
@@ -31,9 +37,9 @@ def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram
                 for case in suite.test_cases
             ],
         }
-        for suite in found.method_test_suites
+        for suite in bundle.method_test_suites
     ]
-    return encode(_IDENTIFIER, {0: Scalar("I", found.version), 1: suites, 2: Aligned(found.program, 32)})
+    return encode(_IDENTIFIER, {0: Scalar("I", bundle.version), 1: suites, 2: Aligned(bundle.program, 32)})
 
 
 def deserialize_from_flatbuffer_to_bundled_program(flatbuffer: bytes) -> schema.BundledProgram:

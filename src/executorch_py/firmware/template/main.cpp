@@ -1,16 +1,16 @@
-// Runs the model of this project once on its example inputs, and compares with what the host computed.
+// Runs the model of this project on its test cases, and compares with what they expect.
 //
-// The exit status is 0 when each output is what the host computed. A product changes where the inputs come from and
-// where the outputs go.
-
-#include <cstring>
+// The exit status is 0 when each output is as expected. A product changes where the inputs come from and where the
+// outputs go.
 
 #include "backends.h"
 #include "board/board.h"
+#include "cases.h"
 #include "kernels.h"
 #include "memory.h"
 #include "model.h"
 #include "report.h"
+#include "trace.h"
 
 namespace {
 
@@ -29,42 +29,15 @@ constexpr bool kCheckWeights = true;
 constexpr bool kCheckWeights = false;
 #endif
 
-/// True when these floats are as close as another library's exp() and order of sums leave them.
-bool is_close(const Tensor& tensor, const uint8_t* wanted) {
-  const auto* const values = static_cast<const float*>(tensor.const_data_ptr());
-  for (int64_t e = 0; e < tensor.numel(); ++e) {
-    float other;
-    memcpy(&other, wanted + static_cast<size_t>(e) * sizeof(float), sizeof(float));
-    const float difference = values[e] < other ? other - values[e] : values[e] - other;
-    if (!(difference <= 1e-5f + 1e-4f * (other < 0 ? -other : other))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// True when output `i` is what the host computed: the same bytes, or floats that are close.
-bool is_as_on_host(const Method& method, size_t i) {
-  const Tensor tensor = method.get_output(i).to_tensor();
-  const firmware::Bytes& wanted = firmware::kOutputs[i];
-  write_number("output ", i);
-  const bool is_whole = tensor.nbytes() == wanted.size;
-  if (is_whole && memcmp(tensor.const_data_ptr(), wanted.data, wanted.size) == 0) {
-    board::write(": as on the host\n");
-    return true;
-  }
-  const bool close = is_whole && tensor.scalar_type() == ScalarType::Float && is_close(tensor, wanted.data);
-  board::write(close ? ": close to the host's\n" : ": differs from the host's\n");
-  return close;
-}
-
 Error run() {
   firmware::install_log();
   board::paint_stack();
   const uint64_t start = board::instructions();
-  ET_RETURN_IF_ERROR(firmware::check_model(firmware::kModel, kCheckWeights));
-  BufferLoader loader(firmware::kModel, firmware::kModelBytes);
-  ET_TRY(const Program program, firmware::load_program(&loader, firmware::kModel));
+  firmware::Trace trace;
+  ET_TRY(const Span<const uint8_t> bytes, firmware::program_bytes());
+  ET_RETURN_IF_ERROR(firmware::check_program(bytes.data(), kCheckWeights));
+  BufferLoader loader(bytes.data(), bytes.size());
+  ET_TRY(const Program program, firmware::load_program(&loader, bytes.data()));
   KernelRegistry kernels;
   if (const Error error = firmware::register_kernels(kernels); error != Error::Ok) {
     return firmware::fail("kernels", error);
@@ -79,6 +52,7 @@ Error run() {
   MethodOptions options;
   options.kernels = &kernels;
   ET_TRY(options.backends, firmware::backends());
+  options.tracer = trace.tracer();
   Result<Method> loaded = firmware::load_method(program, firmware::kMethod, memory, options);
   if (!loaded.ok()) {
     method_pool.write_lack();
@@ -96,31 +70,35 @@ Error run() {
       board::write("\n");
     }
   }
+
+  bool equal = true;
+  uint64_t most_instructions = 0;
+  size_t most_stack = 0;
+  for (size_t i = 0; i < firmware::num_cases(); ++i) {
+    board::paint_stack();
+    trace.begin_case(i);
+    ET_RETURN_IF_ERROR(firmware::set_inputs(method, i));
+    const uint64_t before = board::instructions();
+    if (const Error error = method.execute(); error != Error::Ok) {
+      temp_pool.write_lack();
+      return firmware::fail("execute", error);
+    }
+    const uint64_t instructions = board::instructions() - before;
+    const size_t stack = board::stack_used();
+    most_instructions = instructions > most_instructions ? instructions : most_instructions;
+    most_stack = stack > most_stack ? stack : most_stack;
+    equal = firmware::check_outputs(method, i) && equal;
+  }
+  ET_RETURN_IF_ERROR(trace.write());
   write_number("load: instructions ", load_instructions);
   write_number(", stack ", load_stack);
-  board::write("\n");
-
-  board::paint_stack();
-  for (size_t i = 0; i < method.num_inputs(); ++i) {
-    ET_RETURN_IF_ERROR(firmware::set_input(method, i, firmware::kInputs[i].data, firmware::kInputs[i].size));
-  }
-  const uint64_t before = board::instructions();
-  if (const Error error = method.execute(); error != Error::Ok) {
-    temp_pool.write_lack();
-    return firmware::fail("execute", error);
-  }
-  write_number("execute: instructions ", board::instructions() - before);
-  write_number(", stack ", board::stack_used());
+  write_number("\nexecute: instructions ", most_instructions);
+  write_number(", stack ", most_stack);
   write_number("\nmemory: model ", firmware::kModelBytes);
   write_number(", arena ", sizeof(g_arena));
   write_number(", method ", method_pool.used());
   write_number(", temp ", temp_pool.most_used());
   board::write("\n");
-
-  bool equal = true;
-  for (size_t i = 0; i < firmware::kNumOutputs; ++i) {
-    equal = is_as_on_host(method, i) && equal;
-  }
   return equal ? Error::Ok : Error::Internal;
 }
 

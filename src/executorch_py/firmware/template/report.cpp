@@ -72,9 +72,9 @@ Error fail(const char* step, Error error) {
   return error;
 }
 
-Error check_model(const void* model, bool weights) {
-  const uint32_t found = crc32(model, weights ? kModelBytes : kModelTablesBytes);
-  if (found == (weights ? kModelChecksum : kModelTablesChecksum)) {
+Error check_program(const void* program, bool weights) {
+  const uint32_t found = crc32(program, weights ? kProgramBytes : kProgramTablesBytes);
+  if (found == (weights ? kProgramChecksum : kProgramTablesChecksum)) {
     return Error::Ok;
   }
   board::write("the model's checksum differs: its flash is damaged\n");

@@ -29,8 +29,8 @@ void write_number(const char* before, uint64_t number);
 /// Writes "step: code" and returns the error.
 et::Error fail(const char* step, et::Error error);
 
-/// Whether the model at `model` is the one that was built in, by its checksum; without `weights` its header and tables.
-et::Error check_model(const void* model, bool weights);
+/// Whether the program at `program` is the one that was built in, by its checksum; without `weights` its header and tables.
+et::Error check_program(const void* program, bool weights);
 
 /// Loads the program; says of a failure whether the address or the version is why.
 et::Result<et::runtime::Program> load_program(et::runtime::DataLoader* loader, const void* model);

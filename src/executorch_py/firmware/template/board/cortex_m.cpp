@@ -92,6 +92,12 @@ size_t stack_used() {
 
 }  // namespace board
 
+// The runtime's clock (runtime/platform.h): events are timed in instructions.
+namespace et::runtime {
+uint64_t platform_now_ns();
+uint64_t platform_now_ns() { return board::instructions(); }
+}  // namespace et::runtime
+
 #if defined(__ARM_ARCH_6M__)
 // std::atomic's exchange: this core has no instruction for it, so interrupts wait.
 namespace {
