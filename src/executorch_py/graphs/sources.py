@@ -53,6 +53,11 @@ def _module_path(node: fx.Node) -> str:
     return re.sub(r"\[['\"]?(\w+)['\"]?\]", r".\1", path) if "[" in path else path
 
 
+def has_model_line(trace: str) -> bool:
+    """Whether a stack trace has a frame of the model's code, the user's own or a package's."""
+    return any(not _is_machinery(match["file"]) for match in _FRAME.finditer(trace))
+
+
 @functools.lru_cache(maxsize=8192)
 def _user_frame(trace: str) -> tuple[str, int, str]:
     """The innermost frame of the model's code, the user's own or a package's; the innermost of all when none is."""

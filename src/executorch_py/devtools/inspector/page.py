@@ -68,17 +68,17 @@ def _bars(profile: Profile) -> str:
     rows: list[tuple[str, list[tuple[str, object]]]] = []
     for row in profile.rows:
         times = [(f"{value:.4g}", value) for value in (row.times.p50, row.times.p90)]
-        share = profile.share(row)
+        share = row.share
         rows.append(
             ("", [(row.key or "(the model)", row.key), (f"{share:.1%}", share), *times, (str(row.calls), row.calls)])
         )
     table = sorted_table(head, rows[:_ROWS])
     if further := rows[_ROWS:]:
         table += f"<details><summary>{len(further)} more</summary>{sorted_table(head, further)}</details>"
-    most = max((profile.share(row) for row in profile.rows), default=1.0) or 1.0
+    most = max((row.share for row in profile.rows), default=1.0) or 1.0
     for row in profile.rows:  # a bar in front of each share
-        text = f"{profile.share(row):.1%}</td>"
-        width = 90 * profile.share(row) / most
+        text = f"{row.share:.1%}</td>"
+        width = 90 * row.share / most
         table = table.replace(f">{text}", f'><span class="bar" style="width:{width:.1f}px"></span> {text}', 1)
     return table
 
@@ -96,19 +96,19 @@ def _flame(profile: Profile) -> str:
     def place(key: str, left: float, depth: int) -> None:
         nonlocal deepest
         deepest = max(deepest, depth)
-        row, share = rows[key], profile.share(rows[key])
+        row, share = rows[key], rows[key].share
         hue = 18 + zlib.crc32(key.encode()) % 36
         text = f"{key or '(the model)'} {row.times.p50:.4g} {profile.unit} {share:.1%}"
         style = f"left:{100 * left:.3f}%;width:{100 * share:.3f}%;top:{22 * depth}px;background:hsl({hue} 85% 68%)"
         boxes.append(f'<div style="{style}" title="{escape(text, quote=True)}">{escape(text)}</div>')
         for one in inside.get(key, ()):
             place(one, left, depth + 1)
-            left += profile.share(rows[one])
+            left += rows[one].share
 
     left = 0.0
     for key in [""] if "" in rows else [one for one in rows if not _parent(one, rows)]:
         place(key, left, 0)
-        left += profile.share(rows[key])
+        left += rows[key].share
     return f'<div class="flame" style="height:{22 * (deepest + 1)}px">{"".join(boxes)}</div>'
 
 

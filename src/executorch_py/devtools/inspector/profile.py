@@ -47,14 +47,16 @@ class ProfileRow:
 
     Attributes:
         key: An operator, a module's path, or "file:line".
-        times: The sum of their times, run by run.
+        times: The sum of their times, run by run, of the runs that had any.
         calls: How many events.
+        share: Of the time of the faster half of the runs, so that an interrupted run decides nothing.
         detail: What they are: operators, or the modules' class.
     """
 
     key: str
     times: PerfData
     calls: int
+    share: float
     detail: str = ""
 
 
@@ -74,15 +76,11 @@ class Profile(Shown):
     rows: list[ProfileRow]
     total: PerfData
 
-    def share(self, row: ProfileRow) -> float:
-        """Share of the mean of a row in the mean of the whole."""
-        return row.times.avg / self.total.avg if self.total.avg else 0.0
-
     def as_dicts(self) -> list[dict[str, Any]]:
         """The rows as plain data."""
         return [
             {self.by: row.key, **{name: getattr(row.times, name) for name in FIGURES}}
-            | {"raw": row.times.raw, "share": self.share(row), "calls": row.calls, "detail": row.detail}
+            | {"raw": row.times.raw, "share": row.share, "calls": row.calls, "detail": row.detail}
             for row in self.rows
         ]
 
@@ -92,7 +90,7 @@ class Profile(Shown):
             (
                 row.key,
                 *(f"{value:.4g}" for value in (row.times.p50, row.times.p90, row.times.min)),
-                f"{self.share(row):.1%}",
+                f"{row.share:.1%}",
                 str(row.calls),
                 row.detail,
             )
@@ -104,43 +102,58 @@ class Profile(Shown):
 
 @dataclass
 class _Sum:
-    raw: np.ndarray[Any, Any]
+    runs: list[np.ndarray[Any, Any]] = field(default_factory=list)  # one a block that has such events
+    typical: float = 0.0
     events: set[int] = field(default_factory=set)
     detail: dict[str, None] = field(default_factory=dict)
 
 
 def _grouped(
-    by: str, unit: str, events: Sequence[Event], keys: Callable[[Event, int], Iterable[tuple[str, str]]]
+    by: str, unit: str, blocks: Sequence[Sequence[Event]], keys: Callable[[Event, int], Iterable[tuple[str, str]]]
 ) -> Profile:
     """Adds up. The time of an event that stands for several operators goes to those that multiply, by their work.
 
     A convolution with its norm and its activation is the convolution's time: the others cost next to nothing there.
     Where none multiplies, each has an equal share.
 
+    Runs that took another way (branches, loops) are other blocks. Each counts with the faster half of its runs, as
+    often as it ran.
+
     ``keys`` gets an event and the number of one of its operators, and gives what that counts for, and what to tell of
     it.
     """
-    runs = max((len(event.perf_data.raw) for event in events if event.perf_data), default=0)
     sums: dict[str, _Sum] = {}
-    total = np.zeros(runs)
-    for event in events:
-        if event.perf_data is None or len(event.perf_data.raw) != runs:
+    whole = _Sum()
+    for events in blocks:
+        timed = [(event, np.asarray(event.perf_data.raw)) for event in events if event.perf_data]
+        if not timed:
             continue
-        raw = np.asarray(event.perf_data.raw)
-        total += raw
-        weights = event.macs if any(event.macs) else [1] * max(len(event.sources), 1)
-        for index, weight in enumerate(weights):
-            for key, detail in keys(event, index):
-                one = sums.setdefault(key, _Sum(np.zeros(runs)))
-                one.raw += raw * (weight / sum(weights))
-                one.events.add(id(event))
-                one.detail[detail] = None
+        total = np.sum([raw for _, raw in timed], axis=0)
+        is_typical = total <= np.median(total)
+        of_block: dict[str, np.ndarray[Any, Any]] = {}
+        for event, raw in timed:
+            weights = event.macs if any(event.macs) else [1] * max(len(event.sources), 1)
+            for index, weight in enumerate(weights):
+                for key, detail in keys(event, index):
+                    of_block[key] = of_block.get(key, 0.0) + raw * (weight / sum(weights))
+                    one = sums.setdefault(key, _Sum())
+                    one.events.add(id(event))
+                    one.detail[detail] = None
+        for one, raw in [(whole, total), *((sums[key], raw) for key, raw in of_block.items())]:
+            one.runs.append(raw)
+            one.typical += float(raw[is_typical].mean()) * len(raw)
     rows = [
-        ProfileRow(key, PerfData(one.raw.tolist()), len(one.events), ", ".join(filter(None, one.detail)))
+        ProfileRow(
+            key,
+            PerfData(np.concatenate(one.runs).tolist()),
+            len(one.events),
+            one.typical / whole.typical if whole.typical else 0.0,
+            ", ".join(filter(None, one.detail)),
+        )
         for key, one in sums.items()
     ]
-    rows.sort(key=lambda row: -row.times.avg)
-    return Profile(by, unit, rows, PerfData(total.tolist()))
+    rows.sort(key=lambda row: -row.share)
+    return Profile(by, unit, rows, PerfData(np.concatenate(whole.runs or [np.zeros(0)]).tolist()))
 
 
 def _operator(event: Event, index: int) -> str:
@@ -149,24 +162,24 @@ def _operator(event: Event, index: int) -> str:
     return event.op_types[index].removeprefix("aten.").removesuffix(".default")
 
 
-def by_operator(events: Sequence[Event], unit: str) -> Profile:
+def by_operator(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
     """Times by operator of the Edge program; events that stand for none by their own name."""
     return _grouped(
-        "operator", unit, events, lambda event, index: [(_operator(event, index), event.delegate_backend_name or "")]
+        "operator", unit, blocks, lambda event, index: [(_operator(event, index), event.delegate_backend_name or "")]
     )
 
 
-def by_line(events: Sequence[Event], unit: str) -> Profile:
+def by_line(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
     """Times by line of the model's Python."""
 
     def keys(event: Event, index: int) -> Iterable[tuple[str, str]]:
         source = event.sources[index] if index < len(event.sources) else None
         yield (f"{source.file}:{source.line}" if source and source.file else UNKNOWN), _operator(event, index)
 
-    return _grouped("line", unit, events, keys)
+    return _grouped("line", unit, blocks, keys)
 
 
-def by_module(events: Sequence[Event], unit: str) -> Profile:
+def by_module(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
     """Times by module: that of a module holds those of the modules inside."""
 
     def keys(event: Event, index: int) -> Iterable[tuple[str, str]]:
@@ -175,7 +188,7 @@ def by_module(events: Sequence[Event], unit: str) -> Profile:
         paths = {path: str(kind).rpartition(".")[2].rstrip("'>") for path, kind in stack.values()}
         yield from paths.items() if paths else [(UNKNOWN, "")]
 
-    return _grouped("module", unit, events, keys)
+    return _grouped("module", unit, blocks, keys)
 
 
 @dataclass(frozen=True)

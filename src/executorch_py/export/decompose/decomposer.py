@@ -41,7 +41,15 @@ from executorch_py.export.dialect.operators import (
     is_whole,
 )
 from executorch_py.graphs.dtypes import dtype_code
-from executorch_py.graphs.rewriting import CHECKS, GraphWriter, RegionWriter, inherited_meta, is_needed
+from executorch_py.graphs.rewriting import (
+    CHECKS,
+    GraphWriter,
+    RegionWriter,
+    inherited_meta,
+    is_needed,
+    nodes_with_bodies,
+)
+from executorch_py.graphs.sources import has_model_line
 from executorch_py.operators import known_operators
 
 from .complex_numbers import write_complex_numbers
@@ -149,6 +157,7 @@ class Decomposer:
             elif node.op == "output":
                 outputs = [self._mapped(a) if isinstance(a, fx.Node) else a for a in node.args[0]]
         write_complex_numbers(self.writer.graph, self._fake_mode)
+        _give_bodies_lines(self.writer.graph, self._root)
         self._number_nodes()
         return self.writer.finish(outputs, self.program.graph_signature.output_specs, self._root, EdgeVerifier)
 
@@ -311,13 +320,30 @@ class Decomposer:
         return apart
 
     def _number_nodes(self) -> None:
-        """Gives every call a debug handle; nodes that an earlier stage numbered keep theirs."""
-        used = [n.meta["debug_handle"] for n in self.writer.graph.nodes if isinstance(n.meta.get("debug_handle"), int)]
-        handle = max(used, default=0)
-        for node in self.writer.graph.nodes:
+        """Gives every call a debug handle, those in bodies of control flow too; earlier stages' stay."""
+        bodies = [held for held in self._root.children() if isinstance(held, fx.GraphModule)]
+        nodes = [*self.writer.graph.nodes, *(node for body in bodies for node in nodes_with_bodies(body))]
+        handle = max((n.meta["debug_handle"] for n in nodes if isinstance(n.meta.get("debug_handle"), int)), default=0)
+        for node in nodes:
             if node.op == "call_function" and "debug_handle" not in node.meta:
                 handle += 1
                 node.meta["debug_handle"] = handle
+
+
+def _give_bodies_lines(graph: fx.Graph, root: torch.nn.Module) -> None:
+    """A body that torch traced knows lines of torch's own code only: those of the call that it belongs to say more."""
+    for call in graph.nodes:
+        for reference in call.all_input_nodes:
+            body = getattr(root, reference.target, None) if reference.op == "get_attr" else None
+            if not isinstance(body, fx.GraphModule):
+                continue
+            for node in body.graph.nodes:
+                trace = node.meta.get("stack_trace") or ""
+                if not has_model_line(trace):
+                    node.meta["stack_trace"] = (call.meta.get("stack_trace") or "") + trace
+                if not node.meta.get("nn_module_stack"):
+                    node.meta["nn_module_stack"] = call.meta.get("nn_module_stack") or {}
+            _give_bodies_lines(body.graph, body)
 
 
 class _Replacement:
