@@ -94,5 +94,5 @@ def test_an_interrupted_run_decides_no_share() -> None:
         return Event(name, PerfData(list(times)), op_types=[name])
 
     times = [1.0] * 9
-    rows = by_operator([[event("a", *times, 3.0), event("b", *[3.0] * 10), event("c", 5000.0, *times)]], "us").rows
+    rows = by_operator([event("a", *times, 3.0), event("b", *[3.0] * 10), event("c", 5000.0, *times)], "us").rows
     assert [(row.key, round(row.share, 3)) for row in rows] == [("b", 0.6), ("a", 0.2), ("c", 0.2)]

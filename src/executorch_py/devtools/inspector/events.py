@@ -144,6 +144,7 @@ class Event:
     _start_time: list[int | float] | None = None
     sources: list[Source] = field(default_factory=list)
     macs: list[int] = field(default_factory=list)
+    _block: int = 0  # which of the runs with the same events it is of
 
     @property
     def start_time(self) -> list[int | float] | None:
@@ -315,6 +316,8 @@ def blocks_of(
         values, outputs = _values(runs[0][1], buffer)
         events = [_event_of(place, [seen[place] for seen, _ in runs], parser, converter) for place in places]
         _give_values(events, places, values)
+        for event in events:
+            event._block = len(blocks)
         blocks.append(EventBlock(name, events, source, target, bundled, outputs or None))
     return blocks
 

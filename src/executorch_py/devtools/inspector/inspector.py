@@ -215,12 +215,8 @@ class Inspector(Shown):
         Instead of a delegate as a whole stand its own operators, where the backend timed them and said which they are,
         and what it took beside them.
         """
-        return [event for events in self._events_by_block() for event in events]
-
-    def _events_by_block(self) -> list[list[Event]]:
-        blocks = []
+        found = []
         for block in self.event_blocks:
-            found: list[Event] = []
             inner: dict[int | None, list[Event]] = {}
             for event in block.events:
                 if event.is_delegated_op and event.counts and (event.op_types or self._etrecord is None):
@@ -233,12 +229,11 @@ class Inspector(Shown):
                     continue
                 operators = inner.get(event._instruction_id) if event.name == AROUND_A_DELEGATE else None
                 found += [event] if operators is None else [*operators, *_beside(event, operators)]
-            blocks.append(found)
-        return blocks
+        return found
 
     def by_operator(self) -> Profile:
         """Where the time of the executions goes, by operator."""
-        return by_operator(self._events_by_block(), self.unit)
+        return by_operator(self.events(), self.unit)
 
     def by_module(self) -> Profile:
         """Where the time goes, by module of the model; a module's time holds those of the modules inside.
@@ -247,7 +242,7 @@ class Inspector(Shown):
             InvalidStateError: There is no ETRecord.
         """
         self._require_record("by_module")
-        return by_module(self._events_by_block(), self.unit)
+        return by_module(self.events(), self.unit)
 
     def by_line(self) -> Profile:
         """Where the time goes, by line of the model's Python.
@@ -256,7 +251,7 @@ class Inspector(Shown):
             InvalidStateError: There is no ETRecord.
         """
         self._require_record("by_line")
-        return by_line(self._events_by_block(), self.unit)
+        return by_line(self.events(), self.unit)
 
     def roofline(self, machine: Machine | None = None) -> Roofline:
         """How near each instruction is to what the machine can: its bytes and products over bandwidth and peak.
@@ -320,21 +315,20 @@ class Inspector(Shown):
             NotFoundError: No operator lies in such a module; names close ones.
         """
         self._require_record("find_total_for_module")
-        total, calls, found = 0.0, 0, False
-        for events in self._events_by_block():
-            calls += max((len(event.perf_data.raw) for event in events if event.perf_data), default=0)
-            for event in events:
-                stacks = list(event.module_hierarchy.values())
-                inside = sum(_is_inside(stack, module_name) for stack in stacks)
-                found = found or bool(inside)
-                if inside and event.perf_data is not None:
-                    total += sum(event.perf_data.raw) * inside / len(stacks)
+        total, found, runs = 0.0, False, {}
+        for event in self.events():
+            stacks = list(event.module_hierarchy.values())
+            inside = sum(_is_inside(stack, module_name) for stack in stacks)
+            found = found or bool(inside)
+            if event.perf_data is not None:
+                runs[event._block] = len(event.perf_data.raw)
+                total += sum(event.perf_data.raw) * inside / max(len(stacks), 1)
         if not found:
             paths = sorted({path for event in self.events() for path in _paths(event)} - {""})
             raise NotFoundError(
                 f"no operator lies in a module '{module_name}'; there are {', '.join(paths[:20]) or 'none'}"
             )
-        return total / max(calls, 1)
+        return total / max(sum(runs.values()), 1)
 
     def get_op_list(self, event_block: str, show_delegated_ops: bool | None = True) -> dict[str, list[Event]]:
         """Operator -> events that stand for it, of the blocks of a name.

@@ -76,6 +76,10 @@ class Profile(Shown):
     rows: list[ProfileRow]
     total: PerfData
 
+    def share(self, row: ProfileRow) -> float:
+        """Share of a row in the whole."""
+        return row.share
+
     def as_dicts(self) -> list[dict[str, Any]]:
         """The rows as plain data."""
         return [
@@ -109,7 +113,7 @@ class _Sum:
 
 
 def _grouped(
-    by: str, unit: str, blocks: Sequence[Sequence[Event]], keys: Callable[[Event, int], Iterable[tuple[str, str]]]
+    by: str, unit: str, events: Sequence[Event], keys: Callable[[Event, int], Iterable[tuple[str, str]]]
 ) -> Profile:
     """Adds up. The time of an event that stands for several operators goes to those that multiply, by their work.
 
@@ -124,10 +128,12 @@ def _grouped(
     """
     sums: dict[str, _Sum] = {}
     whole = _Sum()
-    for events in blocks:
-        timed = [(event, np.asarray(event.perf_data.raw)) for event in events if event.perf_data]
-        if not timed:
-            continue
+    blocks: dict[tuple[int, int], list[tuple[Event, np.ndarray[Any, Any]]]] = {}
+    for event in events:
+        if event.perf_data is not None:
+            raw = np.asarray(event.perf_data.raw)
+            blocks.setdefault((event._block, len(raw)), []).append((event, raw))
+    for timed in blocks.values():
         total = np.sum([raw for _, raw in timed], axis=0)
         is_typical = total <= np.median(total)
         of_block: dict[str, np.ndarray[Any, Any]] = {}
@@ -162,24 +168,24 @@ def _operator(event: Event, index: int) -> str:
     return event.op_types[index].removeprefix("aten.").removesuffix(".default")
 
 
-def by_operator(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
+def by_operator(events: Sequence[Event], unit: str) -> Profile:
     """Times by operator of the Edge program; events that stand for none by their own name."""
     return _grouped(
-        "operator", unit, blocks, lambda event, index: [(_operator(event, index), event.delegate_backend_name or "")]
+        "operator", unit, events, lambda event, index: [(_operator(event, index), event.delegate_backend_name or "")]
     )
 
 
-def by_line(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
+def by_line(events: Sequence[Event], unit: str) -> Profile:
     """Times by line of the model's Python."""
 
     def keys(event: Event, index: int) -> Iterable[tuple[str, str]]:
         source = event.sources[index] if index < len(event.sources) else None
         yield (f"{source.file}:{source.line}" if source and source.file else UNKNOWN), _operator(event, index)
 
-    return _grouped("line", unit, blocks, keys)
+    return _grouped("line", unit, events, keys)
 
 
-def by_module(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
+def by_module(events: Sequence[Event], unit: str) -> Profile:
     """Times by module: that of a module holds those of the modules inside."""
 
     def keys(event: Event, index: int) -> Iterable[tuple[str, str]]:
@@ -188,7 +194,7 @@ def by_module(blocks: Sequence[Sequence[Event]], unit: str) -> Profile:
         paths = {path: str(kind).rpartition(".")[2].rstrip("'>") for path, kind in stack.values()}
         yield from paths.items() if paths else [(UNKNOWN, "")]
 
-    return _grouped("module", unit, blocks, keys)
+    return _grouped("module", unit, events, keys)
 
 
 @dataclass(frozen=True)
