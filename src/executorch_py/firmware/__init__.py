@@ -290,7 +290,7 @@ def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: i
             etdump.write_bytes(measured.etdump)
     report = FirmwareReport(
         project.folder, project.target, len(model.file), pools, image, measured, missing,
-        is_compared=bool(model.outputs) or cases > 0 and not _absent_backends(model.data, model.method),
+        is_compared=bool(model.outputs) or (cases > 0 and not _absent_backends(model.data, model.method)),
         num_cases=cases, etdump=etdump,
     )  # fmt: skip
     project.write_readme(str(report))
