@@ -11,6 +11,7 @@
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make tidy      clang-tidy over the C++ sources
 #   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
+#   make mcu-table     firmware of four networks, beside the peers: docs/reference/microcontroller_figures.md
 #   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
 #                  all kernels under sanitizers
 #                  (SANITIZE=thread: the other kind)
@@ -46,7 +47,7 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup applications-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu mcu-table interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -201,6 +202,9 @@ applications-setup: setup
 # ARGS="--target cortex-m4" for another one.
 example-%: build mcu-setup applications-setup
 	@$(PY) examples/$*/run.py $(ARGS)
+
+mcu-table: build mcu-setup
+	@$(PY) -m benchmarks.microcontrollers
 
 # Without XNNPACK, whose kernels' tests are left out.
 neon: setup

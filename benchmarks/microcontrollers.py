@@ -150,6 +150,7 @@ _HEAD = """# Firmware figures
 
 Written by `make mcu-table` (`python -m benchmarks.microcontrollers`): int8 networks with int8 at both ends and random
 weights, as projects of `etpy firmware` that the emulator ran. Their outputs are those of the host, bit for bit.
+A row that is not here was not measured yet.
 
 - Bytes: `text` and `rodata` stand in flash beside the model, `bss` has the arena, the pools and the program's own.
   `stack` is what an inference takes.

@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
     firmware.add_argument("--etdump", action="store_true", help="record events, and write them as an ETDump: run.etdp")
     firmware.add_argument("--keep-names", action="store_true", help="keep debug information and names in the model")
     firmware.add_argument("--no-measure", action="store_true", help="write the project only: neither build nor run it")
+    firmware.add_argument("--cost", action="store_true", help="tell what each layer takes: instructions, bytes, lines")
     add_json(firmware)
     firmware.set_defaults(run=_run)
 
@@ -43,6 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
         etdump=arguments.etdump,
         strip=not arguments.keep_names,
         measure=not arguments.no_measure,
+        cost=arguments.cost,
     )
     show(arguments, str(report), report.as_dict)
     return 1 if report.run is not None and not report.run.matches else 0

@@ -72,6 +72,11 @@ class Table:
         """A string; empty when absent."""
         return self.raw(slot).decode("utf-8", "replace")
 
+    def texts(self, slot: int) -> list[str]:
+        """A vector of strings."""
+        places = [(at + self._read("I", at)) for at in self._items(slot)]
+        return [bytes(self.data[at + 4 : at + 4 + self._read("I", at)]).decode("utf-8", "replace") for at in places]
+
     def numbers(self, slot: int, fmt: str = "i") -> list[Any]:
         """A vector of numbers."""
         start, count = self._vector(slot, struct.calcsize(fmt))

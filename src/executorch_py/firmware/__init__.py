@@ -29,10 +29,11 @@ from executorch_py.runtime import Runtime
 
 from .backends import backends_of, require_accelerator
 from .build import Image, Run, build, image_of, missing_tools, run
+from .cost import LayerCost, cost_text, layers_of, with_counts
 from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
 
-__all__ = ["TARGETS", "FirmwareReport", "Target", "write_firmware"]
+__all__ = ["TARGETS", "FirmwareReport", "LayerCost", "Target", "write_firmware"]
 
 #: What a model is first loaded with, to see what it needs; the examples in QEMU have more.
 _GENEROUS = Pools(method=128 << 10, temp=96 << 10, arenas=(), events=32 << 10)
@@ -55,6 +56,7 @@ class FirmwareReport:
     is_compared: bool = True  # False: a delegate's device is not here, and what its stub gives counts for nothing
     num_cases: int = 0  # of a bundled program; 0: the model came without
     etdump: Path | None = None  # what the run recorded
+    cost: tuple[LayerCost, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs: bytes and instructions; None where nothing was measured."""
@@ -65,6 +67,7 @@ class FirmwareReport:
             "arena_bytes": sum(self.pools.arenas),
             "missing": list(self.missing),
             "compared": self.is_compared,
+            "cost": [asdict(layer) for layer in self.cost],
             "image": asdict(self.image) if self.image else None,
             "run": self._run_as_dict(),
             "num_cases": self.num_cases,
@@ -107,6 +110,8 @@ class FirmwareReport:
             lines.append("  outputs  not compared: no NPU ran here, a stub checked what it would get and gave zeros")
         else:
             lines.append(f"  outputs  {self._outcome(self.run.matches)}")
+        if self.cost:
+            lines.append(cost_text(self.cost))
         return "\n".join(lines)
 
     def _outcome(self, matches: bool) -> str:
@@ -186,8 +191,8 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
     return Model(data, name, given, results), arenas
 
 
-def _bundled(data: bytes, name: str, strip: bool, tolerance: tuple[float, float]) -> tuple[Model, tuple[int, ...], int]:
-    """The model of a bundled program, the sizes of its planned buffers, and how many test cases it has."""
+def _bundled(data: bytes, name: str, strip: bool, tolerance: tuple[float, float]) -> tuple[Model, tuple[int, ...], int, bytes]:
+    """The model of a bundle, sizes of its planned buffers, how many test cases it has, and its program as it came."""
     bundle = deserialize_from_flatbuffer_to_bundled_program(data)
     program = _stripped(bundle.program) if strip else bundle.program
     backends_of(program)  # refuses delegates that firmware has not
@@ -203,7 +208,7 @@ def _bundled(data: bytes, name: str, strip: bool, tolerance: tuple[float, float]
             raise InvalidArgumentError(f"test case {i} of method {name!r} expects no outputs: bundle some with it")
     if strip:
         data = encoded(replace(bundle, program=program))
-    return Model(program, name, [], [], data, tolerance), arenas, len(cases)
+    return Model(program, name, [], [], data, tolerance), arenas, len(cases), bundle.program
 
 
 def _stripped(program: bytes) -> bytes:
@@ -224,6 +229,7 @@ def write_firmware(
     etdump: bool = False,
     strip: bool = True,
     measure: bool = True,
+    cost: bool = False,
 ) -> FirmwareReport:
     """Writes a project that runs one method of a program on a board, and measures it where the tools are installed.
 
@@ -238,6 +244,7 @@ def write_firmware(
         target: A name of ``TARGETS``.
         method: The method.
         measure: Build and run it where the tools are installed; without it the pools are larger than they need to be.
+        cost: Build and run it a second time, in ``build-cost``, and tell what each layer takes: ``report.cost``.
         strip: Leave out what only tools read: debug information and names.
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
         tolerance: How much outputs may differ from those that a bundle expects, of the value and beside it: rtol, atol.
@@ -252,18 +259,32 @@ def write_firmware(
     """
     if target not in TARGETS:
         raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
+    if cost and (TARGETS[target].is_host or not TARGETS[target].emulator() or not measure):
+        raise InvalidArgumentError(
+            f"cost needs a run in an emulator, which counts instructions; {target} has none here"
+        )
     data = _bytes_of(program)
     cases = 0
     if data[4:8] == b"BP08":
         if inputs is not None:
             raise InvalidArgumentError("a bundle has inputs of its own: give a .pte with inputs, or a .bpte without")
-        model, arenas, cases = _bundled(data, method, strip, tolerance)
+        model, arenas, cases, whole = _bundled(data, method, strip, tolerance)
     else:
         model, arenas = _model(_stripped(data) if strip else data, method, inputs)
+        whole = data
     require_accelerator(model.data, TARGETS[target])
     pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas, _GENEROUS.events if etdump else 0)
     with only_writer(Path(folder)):
-        return _write(Project(Path(folder), TARGETS[target]), model, pools, measure, cases)
+        report = _write(Project(Path(folder), TARGETS[target]), model, pools, measure, cases)
+        if cost and report.run is not None:
+            report = replace(report, cost=_counted(report, layers_of(whole, method)))
+        return report
+
+
+def _counted(report: FirmwareReport, layers: list[LayerCost]) -> tuple[LayerCost, ...]:
+    """The layers with instructions, from an image that looks at the clock around each of them."""
+    project = Project(report.folder, report.target)
+    return with_counts(layers, run(project, build(project, ["-DEXECUTORCH_COST=ON"], "build-cost")).counts())
 
 
 def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: int) -> FirmwareReport:

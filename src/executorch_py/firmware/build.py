@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,10 @@ class Image:
 
     code: int  # code and constants in flash, without the model and its examples
     data: int  # initialised and zeroed data in RAM: pools, arena and the program's own
+    text: int  # of code: functions
+    rodata: int  # of code: constants and tables
+    initialised: int  # of data, and of code as well, which holds its values
+    bss: int  # of data: zeroed
 
     def __str__(self) -> str:
         return f"flash {self.code:,} bytes beside the model, RAM {self.data:,} bytes beside the stack"
@@ -46,6 +51,10 @@ class Run:
     def pools(self, arenas: tuple[int, ...]) -> Pools:
         """The memory that it used."""
         return Pools(self.method_bytes, self.temp_bytes, arenas, self.event_bytes)
+
+    def counts(self) -> dict[int, int]:
+        """Place of an instruction of the program -> instructions of the target, where it was built for that."""
+        return {int(i): int(n) for i, n in re.findall(r"^cost: (\d+) (\d+)$", self.text, re.MULTILINE)}
 
 
 def missing_tools(target: Target) -> list[str]:
@@ -72,17 +81,18 @@ def _run(command: list[str], what: str) -> str:
     return done.stdout
 
 
-def build(project: Project) -> Path:
-    """Configures and compiles; returns the program.
+def build(project: Project, options: Sequence[str] = (), folder: str = "build") -> Path:
+    """Configures and compiles in a folder of the project; returns the program.
 
     Raises:
         NotFoundError: A tool is not installed.
         InternalError: The build failed; the message ends with the compiler's.
     """
-    folder = project.folder / "build"
-    _run(["cmake", "-S", str(project.folder), "-B", str(folder), "-G", "Ninja"], "configuring the firmware")
-    _run(["cmake", "--build", str(folder)], "building the firmware")
-    return folder / "firmware.elf"
+    place = project.folder / folder
+    configure = ["cmake", "-S", str(project.folder), "-B", str(place), "-G", "Ninja", *options]
+    _run(configure, "configuring the firmware")
+    _run(["cmake", "--build", str(place)], "building the firmware")
+    return place / "firmware.elf"
 
 
 def image_of(project: Project, elf: Path) -> Image:
@@ -94,8 +104,10 @@ def image_of(project: Project, elf: Path) -> Image:
         int(size, 16)
         for size in re.findall(r"^\w+ (\w+) \w firmware::.*::k(?:Input|Output)\d+$", symbols, re.MULTILINE)
     )
-    code = sizes.get(".text", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data", 0) - examples
-    return Image(code, sizes.get(".data", 0) + sizes.get(".bss", 0))
+    rodata = sizes.get(".rodata", 0) + sizes.get(".ARM.exidx", 0) - examples
+    initialised, bss = sizes.get(".data", 0), sizes.get(".bss", 0)
+    code = sizes.get(".text", 0) + rodata + initialised
+    return Image(code, initialised + bss, sizes.get(".text", 0), rodata, initialised, bss)
 
 
 def run(project: Project, elf: Path) -> Run:
@@ -113,7 +125,7 @@ def run(project: Project, elf: Path) -> Run:
     )
     text = done.stdout + done.stderr
     found = re.search(
-        r"load: instructions (\d+), stack (\d+)\nexecute: instructions (\d+), stack (\d+)\n"
+        r"load: instructions (\d+), stack (\d+)\n(?:cost: \d+ \d+\n)*execute: instructions (\d+), stack (\d+)\n"
         r"memory: model \d+, arena \d+, method (\d+), temp (\d+)\n",
         text,
     )

@@ -175,7 +175,10 @@ class Project:
             **kernel_sources(kernels),
             **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
-            **{name: template(name) for name in ("main.cpp", "cases.h", "report.h", "report.cpp", "trace.h")},
+            **{
+                name: template(name)
+                for name in ("main.cpp", "cases.h", "report.h", "report.cpp", "trace.h", "cost.h", "cost.cpp")
+            },
             "cases.cpp": template("cases_examples.cpp" if model.bundle is None else "cases_bundled.cpp"),
             "CMakeLists.txt": self._cmake(model_files, traces=bool(pools.events)),
             "board/board.h": template("board/board.h"),
@@ -216,6 +219,7 @@ class Project:
                 f"  {name} {hashlib.sha256(text.encode()).hexdigest()}" for name, text in sorted(model_files.items())
             ),
             trace_source="trace.cpp " if traces else "",
+            trace_definition="FIRMWARE_TRACES=1" if traces else "",
             board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
             link_options=options + (run if emulator or self.target.is_host else ""),
         )

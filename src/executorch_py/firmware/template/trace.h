@@ -3,13 +3,13 @@
 
 #include "memory.h"
 #include "runtime/event_tracer.h"
-#ifndef ET_NO_EVENT_TRACER
+#ifdef FIRMWARE_TRACES
 #include "devtools/etdump.h"
 #endif
 
 namespace firmware {
 
-#ifdef ET_NO_EVENT_TRACER
+#ifndef FIRMWARE_TRACES
 class Trace {
  public:
   et::runtime::EventTracer* tracer() { return nullptr; }
