@@ -1,15 +1,37 @@
-"""TOSAQuantizer and EthosUQuantizer: XNNPACKQuantizer's table of patterns, for what backends/tosa computes with.
+"""TOSAQuantizer and EthosUQuantizer: XNNPACKQuantizer's tables of patterns, with those that leave no floats between.
 
 >>> quantizer = TOSAQuantizer("TOSA-1.0+INT").set_global(get_symmetric_quantization_config(True))  # doctest: +SKIP
 """
 
+from torch import fx
+
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
+from .rules.annotation import binary_or_function, function, matmul, normalised
+from .rules.matching import Pattern
 from .spec.config import kind_of
 from .spec.pt2e import QuantizationConfig
-from .xnnpack_quantizer import XNNPACKQuantizer
+from .xnnpack_quantizer import FOLLOWERS, PATTERNS, XNNPACKQuantizer
 
 _PREFIX = "TOSA-1.0+"
+_STATIC = frozenset({"static"})
+_OWN = frozenset({"matmul", "add", "mul", "activation"})
+
+#: XNNPACK's tables, and what stays in float there: nothing computes on floats beside an NPU.
+_PATTERNS = (
+    *(pattern for pattern in PATTERNS if pattern.name not in _OWN),
+    Pattern("matmul", "y = MATMUL(...)", matmul, _STATIC),
+    Pattern("softmax", "y = SOFTMAX(...)", normalised, _STATIC),
+    Pattern("layer_norm", "y = NORM(...)", normalised, _STATIC),
+)
+_FOLLOWERS = (
+    Pattern("add", "y = RELU?(ADD(...), ...)", binary_or_function, _STATIC),
+    Pattern("sub", "y = RELU?(SUB(...), ...)", binary_or_function, _STATIC),
+    Pattern("mul", "y = RELU?(MUL(...), ...)", binary_or_function, _STATIC),
+    *(pattern for pattern in FOLLOWERS if pattern.name not in _OWN),
+    Pattern("function", "y = STEP(...)", function, _STATIC),
+)
+
 
 
 class TOSAQuantizer(XNNPACKQuantizer):
@@ -21,6 +43,8 @@ class TOSAQuantizer(XNNPACKQuantizer):
     Raises:
         InvalidArgumentError: Another specification, or one without integers.
     """
+
+    patterns, followers = _PATTERNS, _FOLLOWERS
 
     def __init__(self, tosa_spec: str = "TOSA-1.0+INT") -> None:
         super().__init__()
@@ -37,6 +61,10 @@ class TOSAQuantizer(XNNPACKQuantizer):
         if self._global is not None and kind_of(self._global) != "static":
             raise NotSupportedError(f"TOSA has no quantization of the kind {kind_of(self._global)}, only static")
         return self
+
+
+    def _stays_float(self, node: fx.Node) -> bool:
+        return False  # gates neither
 
 
 class EthosUQuantizer(TOSAQuantizer):

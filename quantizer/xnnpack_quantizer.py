@@ -83,6 +83,9 @@ class XNNPACKQuantizer(Quantizer):
     From the most particular to the least: module name, module type, operator, global. None leaves what it is set for as it is.
     """
 
+    #: What is annotated; other quantizers of this kind have rows of their own.
+    patterns, followers = PATTERNS, FOLLOWERS
+
     def __init__(self) -> None:
         super().__init__()
         self._global: QuantizationConfig | None = None
@@ -179,11 +182,11 @@ class XNNPACKQuantizer(Quantizer):
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""
         with constants_remembered():
-            for pattern in PATTERNS:
+            for pattern in self.patterns:
                 for match in find(model.graph, pattern):
                     self._take(pattern, match)
             mark_far(model.graph)
-            for patterns in (FOLLOWERS, CARRIERS):
+            for patterns in (self.followers, CARRIERS):
                 mark_wanted(model.graph)
                 self._follow(model.graph, patterns)
         return model
@@ -220,7 +223,7 @@ class XNNPACKQuantizer(Quantizer):
         config, named = self.config_of(match.first)
         if config is None or kind_of(config) not in pattern.kinds or (pattern.by_name_only and not named):
             return
-        if pattern in FOLLOWERS and kind_of(config) == "half" and takes_or_gives_far_values(match.nodes):
+        if pattern in self.followers and kind_of(config) == "half" and takes_or_gives_far_values(match.nodes):
             return
         if self._filter is None or all(self._filter(node) for node in match.nodes):
             pattern.rule(match, config)
@@ -277,7 +280,7 @@ class XNNPACKQuantizer(Quantizer):
         for config, named in (self.config_of(node), *(self.config_of(node, one) for one in inner)):
             if config is not None and any(
                 kind_of(config) in pattern.kinds and (named or not pattern.by_name_only)
-                for pattern in PATTERNS
+                for pattern in self.patterns
                 if any(pattern.compiled.mentions(target) for target in inner)
             ):
                 return True

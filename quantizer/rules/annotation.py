@@ -18,9 +18,10 @@ from executorch_py.quantizer.spec.pt2e import (
 )
 from torch import fx
 
-from .chains import WANTED, input_specs, is_in_function, is_static, is_wanted
+from .chains import WANTED, ends_function, input_specs, is_in_function, is_static, is_wanted, source_of_function
 from .lifting import constant_value
 from .matching import (
+    ADD,
     AVERAGE,
     EMBEDDING,
     TAKES_PART,
@@ -148,6 +149,29 @@ def activation(match: Match, config: QuantizationConfig) -> None:
     x = node.args[0]
     if is_float32(x) and _is_quantized(x) and is_wanted(node):
         annotate(match, {}, config.output_activation)
+
+
+def function(match: Match, config: QuantizationConfig) -> None:
+    """The last step of a function of one quantized tensor, which is a table of its integers."""
+    source = source_of_function(match.last)
+    if is_float32(match.last) and source is not None and _is_quantized(source) and ends_function(match.last):
+        annotate(match, {}, config.output_activation)
+
+
+def binary_or_function(match: Match, config: QuantizationConfig) -> None:
+    """A sum, difference or product of two activations, or of one and numbers."""
+    binary(match, config)
+    if not is_annotated(match.first):
+        function(match, config)
+
+
+def normalised(match: Match, config: QuantizationConfig) -> None:
+    """Softmax and layer norm of activations, whose parameters stay floats. Scores with a mask have no scale."""
+    x: Any = match.first.args[0]
+    parameters = [one for one in match.first.all_input_nodes if one is not x]
+    is_masked = x.target in ADD and any(isinstance(one, fx.Node) and is_mask(one) for one in x.args)
+    if is_float32(x) and depends_on_inputs(x) and all(map(is_constant, parameters)) and not is_masked:
+        annotate(match, {x: config.input_activation}, config.output_activation)
 
 
 def padded(match: Match, config: QuantizationConfig) -> None:

@@ -12,9 +12,7 @@ from typing import Any
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationSpec
 from torch import fx
 
-from executorch_py.operator_facts import overloads
-
-from .matching import ACTIVATIONS, ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, is_constant, is_mask
+from .matching import ACTIVATIONS, ADD, AVERAGE, JOIN, MAX_POOL, MOVEMENT, MUL, PAD, SPLIT, STEPS, is_constant, is_mask
 
 #: In ``Node.meta``: whether some operator takes the value's integers, at once or behind operators that hand them on.
 WANTED = "executorch_py.wanted_as_integers"
@@ -22,9 +20,6 @@ WANTED = "executorch_py.wanted_as_integers"
 #: What hands integers on.
 HANDS_ON = ADD | AVERAGE | JOIN | MAX_POOL | MOVEMENT | MUL | PAD | SPLIT
 
-_TAGS_OF_STEPS = {"pointwise", "reduction", "same_type", "clamps", "activation"}
-#: What functions are written of: element by element, and the sums of norms.
-_STEPS = ADD | MUL | frozenset(overloads(lambda op: not (op.moves or op.joins) and bool(op.tags & _TAGS_OF_STEPS)))
 #: Nodes that a function has at most.
 _LONGEST = 40
 
@@ -68,6 +63,19 @@ def is_wanted(node: fx.Node) -> bool:
 
 def is_in_function(node: fx.Node) -> bool:
     """Whether a sum or product is a step of a function of one tensor, as those above."""
+    return source_of_function(node) is not None
+
+
+def ends_function(node: fx.Node) -> bool:
+    """Whether a step of a function is its last one, or one that others read, too."""
+    source = source_of_function(node)
+    return source is not None and not all(
+        user.target in STEPS and source_of_function(user) is source for user in node.users
+    )
+
+
+def source_of_function(node: fx.Node) -> fx.Node | None:
+    """The one tensor that a node computes a function of."""
     sources: set[fx.Node] = set()
     seen, waiting = {node}, list(node.all_input_nodes)
     while waiting:
@@ -76,11 +84,11 @@ def is_in_function(node: fx.Node) -> bool:
             continue
         seen.add(one)
         if len(seen) > _LONGEST:
-            return False
+            return None
         says = one.meta.get(ANNOTATION)
         is_quantized = says is not None and says.output_qspec is not None
-        if one.target in _STEPS and not is_quantized:
+        if one.target in STEPS and not is_quantized:
             waiting.extend(one.all_input_nodes)
         elif not is_mask(one):
             sources.add(one)
-    return len(sources) == 1
+    return sources.pop() if len(sources) == 1 else None

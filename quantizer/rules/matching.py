@@ -101,7 +101,10 @@ RELU = tagged("clamps")
 ADD = becomes("quantized_add")
 MUL = becomes("quantized_mul")
 EMBEDDING = ops("embedding.default")
+SUB = becomes("quantized_sub")
 MATMUL = becomes("quantized_matmul")
+SOFTMAX = ops("softmax.int") | becomes("quantized_softmax")
+NORM = ops("layer_norm.default") | becomes("quantized_layer_norm")
 AVERAGE = becomes("quantized_mean", "quantized_avg_pool2d", "quantized_adaptive_avg_pool2d")
 MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 #: Of what moves elements, that whose result may have a much smaller range than what it takes.
@@ -115,6 +118,9 @@ MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
 ACTIVATIONS = tagged("activation")
+_TAGS_OF_STEPS = {"pointwise", "reduction", "same_type", "clamps", "activation"}
+#: What functions are written of: element by element, and the sums of norms.
+STEPS = ADD | MUL | frozenset(overloads(lambda op: not (op.moves or op.joins) and bool(op.tags & _TAGS_OF_STEPS)))
 PAD = ops("pad.default", "constant_pad_nd.default")
 #: Operators whose results are elements of several tensors -> the arguments that hold these: tensors, lists of them,
 #: numbers.
@@ -148,8 +154,12 @@ FAMILIES = {
     "MOVEMENT": MOVEMENT,
     "MUL": MUL,
     "PAD": PAD,
+    "NORM": NORM,
     "RELU": RELU,
+    "SOFTMAX": SOFTMAX,
     "SPLIT": SPLIT,
+    "STEP": STEPS,
+    "SUB": SUB,
 }
 
 

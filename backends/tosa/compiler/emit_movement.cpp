@@ -99,6 +99,31 @@ Error emit_split(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
+Error emit_unbind(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
+  int64_t index = 0;
+  for (const auto& result : node.results()) {
+    const TensorId part = part_of(lowering, value, Form::kRowMajor, d, index++, 1);
+    const Shape shape = Lowering::shape_of(result->type.tensor, Form::kRowMajor);
+    lowering.set(result.get(), Form::kRowMajor, lowering.reshape(part, shape));
+  }
+  return Error::Ok;
+}
+
+Error emit_stack(Lowering& lowering, const ir::Node& node) {
+  const ir::TensorType& type = node.result()->type.tensor;
+  const size_t d = dim_of(node.args()[1], type.rank());
+  Shape shape = Lowering::shape_of(type, Form::kRowMajor);
+  shape[d] = 1;
+  std::vector<TensorId> parts;
+  for (const ir::Argument& item : *node.args()[0].as<ir::Argument::List>()) {
+    parts.push_back(lowering.reshape(lowering.get(item.value(), Form::kRowMajor), shape));
+  }
+  lowering.set(node.result(), Form::kRowMajor, lowering.concat(parts, static_cast<int32_t>(d)));
+  return Error::Ok;
+}
+
 Error emit_concatenate(Lowering& lowering, const ir::Node& node) {
   const ops::Cat call(node);
   const ir::TensorType& type = node.result()->type.tensor;

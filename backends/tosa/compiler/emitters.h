@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/tosa/compiler/lowering.h"
+#include "numerics/integer_norm.h"
 
 namespace et::backends::tosa::compiler {
 
@@ -18,6 +19,13 @@ Error emit_sub(Lowering& lowering, const ir::Node& node);
 Error emit_mul(Lowering& lowering, const ir::Node& node);
 Error emit_table(Lowering& lowering, const ir::Node& node);
 
+// emit_norms.cpp
+Error emit_softmax(Lowering& lowering, const ir::Node& node);
+Error emit_layer_norm(Lowering& lowering, const ir::Node& node);
+/// Rows of a et::quantized_layer_norm, and what becomes of them.
+IntegerNorm norm_of(const ir::Node& node);
+NormOutput norm_output_of(const ir::Program& program, const ir::Node& node, const IntegerNorm& norm);
+
 // emit_pools.cpp
 Error emit_max_pool(Lowering& lowering, const ir::Node& node);
 Error emit_avg_pool(Lowering& lowering, const ir::Node& node);
@@ -30,6 +38,8 @@ Error emit_permute(Lowering& lowering, const ir::Node& node);
 Error emit_slice(Lowering& lowering, const ir::Node& node);
 Error emit_select(Lowering& lowering, const ir::Node& node);
 Error emit_split(Lowering& lowering, const ir::Node& node);
+Error emit_unbind(Lowering& lowering, const ir::Node& node);
+Error emit_stack(Lowering& lowering, const ir::Node& node);
 Error emit_concatenate(Lowering& lowering, const ir::Node& node);
 Error emit_pad(Lowering& lowering, const ir::Node& node);
 Error emit_expand(Lowering& lowering, const ir::Node& node);

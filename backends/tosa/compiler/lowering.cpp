@@ -294,12 +294,12 @@ Error Lowering::to_integers(const ir::Node& node, TensorId sums, const std::vect
   return Error::Ok;
 }
 
-TensorId Lowering::binary(payload::Op op, TensorId a, TensorId b, const Shape& shape) {
+TensorId Lowering::binary(payload::Op op, TensorId a, TensorId b, const Shape& shape, int shift) {
   const TensorId out = writer.add_tensor(writer.type_of(a), shape);
   std::vector<TensorId> inputs = {a, b};
   flatbuffers::Offset<void> attribute;
   if (op == payload::Op_MUL) {
-    inputs.push_back(scalar(payload::DType_INT8, 0));
+    inputs.push_back(scalar(payload::DType_INT8, shift));
     attribute = payload::CreateMulAttribute(writer.builder).Union();
   } else if (op == payload::Op_SUB) {
     attribute = payload::CreateSubAttribute(writer.builder).Union();

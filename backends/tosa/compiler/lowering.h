@@ -77,7 +77,8 @@ class Lowering {
   /// the sums' magnitudes, one or one for each factor.
   Error to_integers(const ir::Node& node, TensorId sums, const std::vector<float>& factors,
                     const std::vector<int64_t>& largest, const Output& output, TensorId* out);
-  TensorId binary(payload::Op op, TensorId a, TensorId b, const Shape& shape);
+  /// `shift`: of MUL, whose products have 64 bits.
+  TensorId binary(payload::Op op, TensorId a, TensorId b, const Shape& shape, int shift = 0);
 
  private:
   struct Forms {

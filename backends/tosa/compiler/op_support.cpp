@@ -6,6 +6,7 @@
 #include "backends/tosa/compiler/emitters.h"
 #include "backends/tosa/compiler/windows.h"
 #include "ir/op_views.h"
+#include "numerics/integer_softmax.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
@@ -181,6 +182,37 @@ std::string table(const Question& q) {
              : "a table that is not constant";
 }
 
+std::string softmax(const Question& q) {
+  using namespace ops::arguments::et_quantized_softmax;
+  if (q.type(kSelf).rank() == 0) {
+    return "a scalar";
+  }
+  const auto rank = static_cast<int64_t>(q.type(kSelf).rank());
+  const int64_t dim = *int_of(q.arg(kDim));
+  if (q.type(kSelf).dims[static_cast<size_t>(dim < 0 ? dim + rank : dim)].max > SoftmaxShares::kMaxLength) {
+    return "a softmax over more than 32768 elements, whose sum does not fit 32 bits";
+  }
+  const FixedFactor factor = SoftmaxShares::to_output(*number_of(q.arg(kOutputScale)));
+  return factor.shift >= 32 && factor.multiplier >= 1 << 30 ? kTaken : "scales whose ratio RESCALE cannot say";
+}
+
+std::string layer_norm(const Question& q) {
+  using namespace ops::arguments::et_quantized_layer_norm;
+  for (const size_t i : {kWeight, kBias}) {
+    if (!q.arg(i).is_none() && passes::constant_of(q.program, q.arg(i)) == nullptr) {
+      return "a weight or bias that is not constant";
+    }
+  }
+  if (!ints_of(q.arg(kNormalizedShape))) {
+    return "sizes that are computed at run time";
+  }
+  const IntegerNorm norm = norm_of(q.node);
+  if (norm.length() > IntegerNorm::kMaxLength) {
+    return "a norm of more than 2048 elements, whose sum does not fit 32 bits";
+  }
+  return norm_output_of(q.program, q.node, norm).fits ? kTaken : "scales whose ratio RESCALE cannot say";
+}
+
 std::string image_only(const Question& q) { return q.type(0).rank() == 4 ? kTaken : "only images of rank 4"; }
 
 std::string max_pool(const Question& q) {
@@ -334,6 +366,8 @@ constexpr OperatorRow kRows[] = {
     {op::et_quantized_sub, "RESCALE, SUB, RESCALE", &sum, &emit_sub},
     {op::et_quantized_mul, "RESCALE, MUL, RESCALE", &product, &emit_mul},
     {op::et_quantized_table, "TABLE", &table, &emit_table},
+    {op::et_quantized_softmax, "REDUCE_MAX, TABLE, REDUCE_SUM, CLZ, MUL, shifts, RESCALE", &softmax, &emit_softmax},
+    {op::et_quantized_layer_norm, "REDUCE_SUM, CLZ, MUL, shifts, RESCALE", &layer_norm, &emit_layer_norm},
     {op::max_pool2d, "MAX_POOL2D", &max_pool, &emit_max_pool},
     {op::max_pool2d_with_indices, "MAX_POOL2D", &max_pool, &emit_max_pool},
     {op::et_quantized_avg_pool2d, "DEPTHWISE_CONV2D, RESCALE", &avg_pool, &emit_avg_pool},
@@ -349,6 +383,8 @@ constexpr OperatorRow kRows[] = {
     {op::select_copy_int, "SLICE, RESHAPE", &select, &emit_select},
     {op::split_copy_Tensor, "SLICE for each part", &split, &emit_split},
     {op::split_with_sizes_copy, "SLICE for each part", &split, &emit_split},
+    {op::unbind_copy_int, "SLICE, RESHAPE for each part", &moves, &emit_unbind},
+    {op::stack, "RESHAPE, CONCAT", &moves, &emit_stack},
     {op::cat, "CONCAT", &concatenate, &emit_concatenate},
     {op::constant_pad_nd, "PAD", &pad, &emit_pad},
     {op::expand_copy, "TILE", &moves, &emit_expand},
@@ -382,7 +418,7 @@ std::string type_refusal(const ir::Value* value) {
 /// Whether an argument is a constant that the operator reads at compile time: weights, scales, tables.
 bool is_data(const Question& q, const ir::Value* value) {
   const bool has_data = q.node.op == op::et_quantized_convolution || q.node.op == op::et_quantized_linear ||
-                        q.node.op == op::et_quantized_table;
+                        q.node.op == op::et_quantized_table || q.node.op == op::et_quantized_layer_norm;
   return has_data && q.arg(0).value() != value;
 }
 

@@ -179,8 +179,12 @@ void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, s
 /// The operator that a match computes, when it has an integer form and nothing else reads its floats; or nullptr.
 const ops::OpInfo* computed_by(const ir::Match& m) {
   const ir::Node* const node = m.node("computed");
+  const auto is_first_or_unused = [&](const auto& result) {  // a layer norm has its statistics, too
+    return result.get() == node->result() || node->graph()->is_unused(result.get());
+  };
   const bool fits = node != nullptr && node->graph() == m.root()->graph() && node->tag.empty() &&
-                    node->results().size() == 1 && is_only_use(node->result(), m.nodes.back());
+                    std::all_of(node->results().begin(), node->results().end(), is_first_or_unused) &&
+                    is_only_use(node->result(), m.nodes.back());
   const ops::OpInfo* const op = fits ? ops::find_op(node->op) : nullptr;
   return op != nullptr && ops::find_op(op->integers) != nullptr ? op : nullptr;
 }

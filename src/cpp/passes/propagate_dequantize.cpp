@@ -126,6 +126,40 @@ bool move_single(ir::Node* node) {
   return true;
 }
 
+/// Quantizes what a quantized operator would give before it is only given another shape or order.
+bool move_quantize(ir::Node* node) {
+  ir::Value* const moved = node->op == kQuantizePerTensor ? node->args()[0].value() : nullptr;
+  ir::Node* const mover = moved == nullptr ? nullptr : moved->producer();
+  const ops::Moves how = mover == nullptr ? ops::Moves::kNot : ops::moves_of(mover->op);
+  if ((how != ops::Moves::kReshape && how != ops::Moves::kPermute) || mover->results().size() != 1 ||
+      mover->tag != node->tag || mover->graph() != node->graph() || !is_only_use(moved, node)) {
+    return false;
+  }
+  const ir::Value* const source = mover->args()[0].value();
+  const ir::Node* const computed = source == nullptr ? nullptr : source->producer();
+  if (computed == nullptr || computed->op == kDequantizePerTensor || !is_floats(*source) ||
+      !is_only_use(source, mover) || !takes(*mover, node->result()->type.tensor.dtype)) {
+    return false;
+  }
+  std::vector<ir::Argument> args = node->args();
+  args[0] = mover->args()[0];
+  ir::Node* quantize = create_like(*mover, node->op, std::move(args));
+  ir::Value* integers =
+      quantize->add_result(source->name + "_integers", as_integers(*source, node->result()->type.tensor.dtype));
+  args = mover->args();
+  args[0] = {integers};
+  ir::Node* moving = create_like(*mover, mover->op, std::move(args));
+  moving->add_result(node->result()->name, node->result()->type);
+  ir::Graph& graph = *node->graph();
+  graph.replace_all_uses(node->result(), moving->result());
+  std::swap(moving->result()->name, node->result()->name);
+  quantize->absorb(*node);
+  moving->absorb(*mover);
+  graph.erase(node);
+  graph.erase(mover);
+  return true;
+}
+
 /// What quantize_per_tensor makes of a number other than NaN.
 int64_t integer_of(double number, const Activation& parameters) {
   const float steps = static_cast<float>(number) * (1.0F / static_cast<float>(parameters.scale));
@@ -289,7 +323,8 @@ PassInfo PropagateDequantize::info() const {
 Result<Changed> PropagateDequantize::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&](ir::Node* node) {
     return node->tag.empty() && !node->args().empty() && !node->results().empty() &&
-           (move_joined(context.program, node) || move_weight(node) || move_single(node));
+           (move_joined(context.program, node) || move_weight(node) || move_quantize(node) ||
+            move_single(node));
   });
 }
 

@@ -1,4 +1,5 @@
-/// Moves dequantization behind operators that only move elements, so that integers are moved and q/dq pairs meet.
+/// Moves dequantization behind operators that only move elements, and quantization before them, so that integers are
+/// moved and q/dq pairs meet.
 #pragma once
 
 #include "passes/pass.h"
@@ -12,8 +13,9 @@ namespace et::passes {
 ///           only when 0 is the zero point. What joins elements of several tensors and numbers (cat, where, maximum,
 ///           constant padding) does so when all have the same parameters; zeros have any. It also does so when its only
 ///           user quantizes: then the others are quantized as that one would. Constant padding wants every user to
-///           quantize. A permutation of a weight with a scale for each channel moves the axis. Values are the same bit
-///           for bit.
+///           quantize. A permutation of a weight with a scale for each channel moves the axis. What is quantized behind
+///           another shape or order of a computed tensor, which nobody else reads, is quantized before. Values are the
+///           same bit for bit.
 /// Cost:     O(nodes).
 /// Example:  %d = dequantize_per_tensor(%q, 0.5, 3, …); %v = aten::view_copy(%d, [4])
 ///             =>   %v_integers = aten::view_copy(%q, [4]); %v = dequantize_per_tensor(%v_integers, 0.5, 3, …)

@@ -2,6 +2,7 @@
 // plain kernel makes first, each is computed when it is needed.
 #include "kernels/cortex_m/kernels.h"
 #include "kernels/cortex_m/primitives.h"
+#include "numerics/integer_softmax.h"
 
 namespace et::kernels::cortex_m {
 
@@ -29,20 +30,22 @@ Error quantized_softmax_out(KernelContext& context, const Tensor& self, double s
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(length) * sizeof(float), alignof(float)));
-  auto* const powers = static_cast<float*>(memory);
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(length) * sizeof(int32_t), alignof(int32_t)));
+  auto* const powers = static_cast<int32_t*>(memory);
+  const SoftmaxPowers power_of(scale);
+  const FixedFactor to_output = SoftmaxShares::to_output(static_cast<double>(requantizer.scale()));
   const auto* from = self.const_data_ptr<int8_t>();
   auto* to = out.mutable_data_ptr<int8_t>();
   for (const int8_t* const end = from + out.numel(); from != end; from += length, to += length) {
     const int32_t largest = *std::max_element(from, from + length);
-    double sum = 0;
+    int64_t sum = 0;
     for (int32_t i = 0; i < length; ++i) {
-      powers[i] = std::exp(-scale * static_cast<float>(largest - from[i]));
-      sum += static_cast<double>(powers[i]);
+      powers[i] = power_of(largest - from[i]);
+      sum += powers[i];
     }
-    const auto total = static_cast<float>(sum);
+    const SoftmaxShares shares(sum);
     for (int32_t i = 0; i < length; ++i) {
-      to[i] = static_cast<int8_t>(requantizer(powers[i] / total / requantizer.scale()));
+      to[i] = static_cast<int8_t>(requantizer.clamp(to_output(shares(powers[i])) + requantizer.zero_point()));
     }
   }
   return Error::Ok;

@@ -1,10 +1,11 @@
-// et::quantized_softmax: softmax of 8-bit integers. What exp takes are differences to the largest integer, of which
-// there are 256, so a table of 256 numbers replaces it.
+// et::quantized_softmax: softmax of 8-bit integers, all in integers (numerics/integer_softmax.h). What exp takes are
+// differences to the largest integer, of which there are 256, so a table replaces it.
 #include "kernels/quantized/op_softmax.h"
 
 #include "kernels/portable/loop_nest.h"
 #include "kernels/portable/strided_copy.h"
 #include "kernels/quantized/affine.h"
+#include "numerics/integer_softmax.h"
 
 namespace et::kernels::quantized {
 
@@ -26,10 +27,12 @@ Error quantized_softmax_out(KernelContext& context, const Tensor& self, double s
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  float powers[256];  // of a difference of -i steps
+  const SoftmaxPowers power_of(scale);
+  int32_t powers[256];
   for (int i = 0; i < 256; ++i) {
-    powers[i] = std::exp(-scale * static_cast<float>(i));
+    powers[i] = power_of(i);
   }
+  const FixedFactor to_output = SoftmaxShares::to_output(static_cast<double>(requantize.scale()));
   const int64_t length = self.size(dim), in_stride = self.stride(dim), out_stride = out.stride(dim);
   const portable::Window from = portable::select_of(self, dim, 0), to = portable::select_of(out, dim, 0);
   portable::LoopNest lanes(from.sizes);
@@ -46,14 +49,14 @@ Error quantized_softmax_out(KernelContext& context, const Tensor& self, double s
         for (int64_t i = 1; i < length; ++i) {
           largest = std::max<int32_t>(largest, values[i * in_stride]);
         }
-        double sum = 0;
+        int64_t sum = 0;
         for (int64_t i = 0; i < length; ++i) {
-          sum += static_cast<double>(powers[largest - values[i * in_stride]]);
+          sum += powers[largest - values[i * in_stride]];
         }
-        const auto total = static_cast<float>(sum);
+        const SoftmaxShares shares(sum);
         for (int64_t i = 0; i < length; ++i) {
-          const float share = powers[largest - values[i * in_stride]] / total;
-          results[i * out_stride] = static_cast<T>(requantize(share / requantize.scale()));
+          const int64_t share = shares(powers[largest - values[i * in_stride]]);
+          results[i * out_stride] = static_cast<T>(requantize.clamp(to_output(share) + requantize.zero_point()));
         }
       }
     });

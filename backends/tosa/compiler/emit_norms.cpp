@@ -1,0 +1,129 @@
+#include "backends/tosa/compiler/arithmetic.h"
+#include "backends/tosa/compiler/emitters.h"
+#include "numerics/integer_norm.h"
+#include "numerics/integer_softmax.h"
+#include "ops/arguments.h"
+#include "passes/rewrite.h"
+
+namespace et::backends::tosa::compiler {
+namespace {
+
+using passes::constant_of;
+using passes::int_of;
+using passes::ints_of;
+using passes::number_of;
+
+double scale_of(const ir::Argument& argument) {
+  return static_cast<double>(static_cast<float>(*number_of(argument)));  // as kernels read it
+}
+
+Rescale rescale_of(const FixedFactor& factor) { return {factor.multiplier, static_cast<int8_t>(factor.shift)}; }
+
+/// The result of a node at these arguments: zero point, min, max.
+Output output_of(const ir::Node& node, size_t zero_point) {
+  return {*int_of(node.args()[zero_point]), *int_of(node.args()[zero_point + 1]), *int_of(node.args()[zero_point + 2])};
+}
+
+void finish(Lowering& lowering, const ir::Node& node, TensorId result, const Rescale& factor, const Output& output) {
+  TensorId out = lowering.rescale(result, payload::DType_INT8, {factor}, 0, output.zero_point);
+  if (output.min > -128 || output.max < 127) {
+    out = lowering.clamp(out, output.min, output.max);
+  }
+  const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
+  lowering.set(node.result(), Form::kRowMajor, lowering.reshape(out, shape));
+}
+
+/// Powers of differences to the largest element. Tables have 8 bits, so there is one for each half of a power.
+TensorId powers_of(Lowering& lowering, Arithmetic& in, TensorId steps, double scale) {
+  const SoftmaxPowers power_of(static_cast<float>(scale));
+  std::vector<int8_t> high, low;
+  for (int32_t i = 255; i >= 0; --i) {
+    high.push_back(static_cast<int8_t>((power_of(i) >> 8) - 128));
+    low.push_back(static_cast<int8_t>((power_of(i) & 255) - 128));
+  }
+  const Rescale times_256{1 << 30, 22};
+  const TensorId upper = lowering.rescale(in.table(steps, high), payload::DType_INT32, {times_256}, -128, 0);
+  return in.add(upper, lowering.widen(in.table(steps, low), -128));
+}
+
+}  // namespace
+
+Error emit_softmax(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_softmax;
+  const auto& args = node.args();
+  const auto rank = static_cast<int64_t>(node.result()->type.tensor.rank());
+  const int64_t dim = *int_of(args[kDim]);
+  const auto axis = static_cast<int32_t>(dim < 0 ? dim + rank : dim);
+  Arithmetic in(lowering);
+  const TensorId x = lowering.get(args[kSelf].value(), Form::kRowMajor);
+  const TensorId difference = in.sub(lowering.widen(x, 0), lowering.widen(in.largest(x, axis), 0));
+  const TensorId steps = lowering.rescale(difference, payload::DType_INT8, {Rescale{1 << 30, 30}}, 0, 127);
+  const TensorId powers = powers_of(lowering, in, steps, scale_of(args[kSelfScale]));
+  const TensorId sum = in.sum(powers, axis);
+  const TensorId zeros = in.leading_zeros(sum);
+  const TensorId normal = in.shift_left(sum, in.sub(zeros, in.number(x, 1)));
+  const TensorId inverse =
+      in.shift_right(in.newton<Reciprocal>(normal, Reciprocal::kTwo, false), in.sub(in.number(x, 16), zeros));
+  const TensorId shares = in.mul(powers, inverse, SoftmaxShares::kProductShift);
+  finish(lowering, node, shares, rescale_of(SoftmaxShares::to_output(scale_of(args[kOutputScale]))),
+         output_of(node, kOutputZeroPoint));
+  return Error::Ok;
+}
+
+IntegerNorm norm_of(const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_layer_norm;
+  const std::vector<int64_t> sizes = *ints_of(node.args()[kNormalizedShape]);
+  int64_t length = 1;
+  for (const int64_t size : sizes) {
+    length *= size;
+  }
+  return {length, *number_of(node.args()[kEps]), scale_of(node.args()[kInputScale])};
+}
+
+NormOutput norm_output_of(const ir::Program& program, const ir::Node& node, const IntegerNorm& norm) {
+  using namespace ops::arguments::et_quantized_layer_norm;
+  const auto values_of = [&](size_t i) {
+    const ir::Constant* constant = constant_of(program, node.args()[i]);
+    return constant == nullptr ? nullptr : static_cast<const float*>(constant->data);
+  };
+  return {norm, scale_of(node.args()[kOutputScale]), values_of(kWeight), values_of(kBias)};
+}
+
+Error emit_layer_norm(Lowering& lowering, const ir::Node& node) {
+  using namespace ops::arguments::et_quantized_layer_norm;
+  const auto& args = node.args();
+  const IntegerNorm norm = norm_of(node);
+  const NormOutput output = norm_output_of(lowering.program(), node, norm);
+  const auto length = static_cast<int32_t>(norm.length());
+  const auto rows = static_cast<int32_t>(node.result()->type.tensor.max_numel() / length);
+  Arithmetic in(lowering);
+  const TensorId x = lowering.reshape(lowering.get(args[kInput].value(), Form::kRowMajor), {rows, length});
+  const Rescale with_fraction{1 << 30, 30 - IntegerNorm::kFraction};
+  const TensorId fine = lowering.rescale(x, payload::DType_INT32, {with_fraction}, *int_of(args[kInputZeroPoint]), 0);
+  const TensorId mean = lowering.rescale(in.sum(fine, 1), payload::DType_INT32, {rescale_of(norm.mean)}, 0, 0);
+  const TensorId distances = in.sub(fine, mean);
+  const TensorId squares = in.sum(in.mul(distances, distances, norm.square_shift), 1);
+  const TensorId sum = in.add(squares, in.number(x, norm.epsilon));
+  // Shifted by an even number, which is twice `half`, so that the root is shifted by `half`.
+  const TensorId half = in.shift_right(in.sub(in.leading_zeros(sum), in.number(x, 2)), in.number(x, 1));
+  const TensorId normal = in.shift_left(sum, in.add(half, half));
+  const TensorId inverse =
+      in.shift_right(in.newton<InverseRoot>(normal, InverseRoot::kThree, true), in.sub(in.number(x, 15), half));
+  const auto row = [&](auto value_of) {
+    std::vector<int32_t> values;
+    for (int64_t i = 0; i < norm.length(); ++i) {
+      values.push_back(value_of(i));
+    }
+    return lowering.writer.add_numbers(payload::DType_INT32, {1, length}, values);
+  };
+  TensorId result = in.mul(in.mul(distances, inverse, norm.normal_shift),
+                           row([&](int64_t i) { return output.weight(i); }), output.weight_shift);
+  if (!args[kBias].is_none()) {
+    result = in.add(result, row([&](int64_t i) { return output.bias(i); }));
+  }
+  finish(lowering, node, result, {1 << 30, static_cast<int8_t>(30 + output.shift)},
+         output_of(node, kOutputZeroPoint));
+  return Error::Ok;
+}
+
+}  // namespace et::backends::tosa::compiler

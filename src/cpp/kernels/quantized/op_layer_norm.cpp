@@ -1,0 +1,94 @@
+// et::quantized_layer_norm: layer norm of 8-bit integers, all in integers (numerics/integer_norm.h).
+#include "kernels/quantized/op_layer_norm.h"
+
+#include "kernels/quantized/affine.h"
+#include "numerics/integer_norm.h"
+
+namespace et::kernels::quantized {
+namespace {
+
+/// A weight or a bias: f32, one element for each of a row's.
+Error check_parameter(const char* op, const char* name, const OptionalTensor& parameter, int64_t length) {
+  if (!parameter.has_value()) {
+    return Error::Ok;
+  }
+  ET_CHECK_OR_RETURN(parameter->scalar_type() == ScalarType::Float, InvalidType, "%s: %s is %s, must be torch.float32",
+                     op, name, to_string(parameter->scalar_type()));
+  ET_CHECK_OR_RETURN(parameter->numel() == length, InvalidArgument,
+                     "%s: %s has %" PRId64 " elements for rows of %" PRId64, op, name,
+                     static_cast<int64_t>(parameter->numel()), length);
+  return check_row_major(op, {&*parameter});
+}
+
+}  // namespace
+
+Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, double input_scale,
+                               int64_t input_zero_point, IntArrayRef normalized_shape, const OptionalTensor& weight,
+                               const OptionalTensor& bias, double eps, double output_scale, int64_t output_zero_point,
+                               int64_t output_min, int64_t output_max, Tensor& out) {
+  constexpr const char* kOp = "et::quantized_layer_norm";
+  ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
+  ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
+  ET_CHECK_OR_RETURN(input.element_size() == 1, InvalidType, "%s: input is %s, must have 8 bits", kOp,
+                     to_string(input.scalar_type()));
+  ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
+  const auto rank = static_cast<int64_t>(normalized_shape.size());
+  ET_CHECK_OR_RETURN(rank >= 1 && rank <= input.dim(), InvalidArgument,
+                     "%s: %" PRId64 " normalised dims of a tensor with %" PRId64, kOp, rank,
+                     static_cast<int64_t>(input.dim()));
+  int64_t length = 1;
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t size = input.size(input.dim() - rank + d);
+    ET_CHECK_OR_RETURN(size == normalized_shape[static_cast<size_t>(d)], InvalidArgument,
+                       "%s: the last dims of %s are not those of normalized_shape", kOp, ShapeText(input.sizes()).text);
+    length *= size;
+  }
+  ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, length));
+  ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, length));
+  float scale = 0;
+  int32_t zero_point = 0;
+  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &scale));
+  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Requantizer requantizer,
+         Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  const IntegerNorm norm(length, eps, static_cast<double>(scale));
+  const auto values_of = [](const OptionalTensor& parameter) {
+    return parameter.has_value() ? parameter->const_data_ptr<float>() : nullptr;
+  };
+  const NormOutput output(norm, static_cast<double>(requantizer.scale()), values_of(weight), values_of(bias));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(length) * 3 * sizeof(int32_t)));
+  auto* const distances = static_cast<int32_t*>(memory);
+  int32_t *const weights = distances + length, *const biases = weights + length;
+  for (int64_t i = 0; i < length; ++i) {
+    weights[i] = output.weight(i);
+    biases[i] = output.bias(i);
+  }
+  return dispatch<DTypes<ScalarType::Char, ScalarType::Byte>>(input.scalar_type(), kOp, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* from = input.const_data_ptr<T>();
+    T* to = out.mutable_data_ptr<T>();
+    for (const T* const end = from + input.numel(); from != end; from += length, to += length) {
+      int64_t sum = 0, squares = norm.epsilon;
+      for (int64_t i = 0; i < length; ++i) {
+        sum += static_cast<int32_t>(from[i]) - zero_point;
+      }
+      const int64_t mean = norm.mean_of(sum);
+      for (int64_t i = 0; i < length; ++i) {
+        distances[i] = norm.distance(static_cast<int32_t>(from[i]) - zero_point, mean);
+        squares += norm.square(distances[i]);
+      }
+      const int32_t inverse = IntegerNorm::inverse(squares);
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t result = output(norm.normal(distances[i], inverse), weights[i], biases[i]);
+        to[i] = static_cast<T>(requantizer.clamp(result + requantizer.zero_point()));
+      }
+    }
+    return Error::Ok;
+  });
+}
+
+}  // namespace et::kernels::quantized
