@@ -3,12 +3,16 @@
 >>> quantizer = TOSAQuantizer("TOSA-1.0+INT").set_global(get_symmetric_quantization_config(True))  # doctest: +SKIP
 """
 
+import operator
+from typing import Any
+
 from torch import fx
 
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
-from .rules.annotation import binary_or_function, function, matmul, normalised
-from .rules.matching import Pattern
+from .rules.annotation import annotate, binary_or_function, function, matmul, normalised
+from .rules.loops import BODIES
+from .rules.matching import Match, Pattern, is_float32
 from .spec.config import kind_of
 from .spec.pt2e import QuantizationConfig
 from .xnnpack_quantizer import FOLLOWERS, PATTERNS, XNNPACKQuantizer
@@ -31,7 +35,6 @@ _FOLLOWERS = (
     *(pattern for pattern in FOLLOWERS if pattern.name not in _OWN),
     Pattern("function", "y = STEP(...)", function, _STATIC),
 )
-
 
 
 class TOSAQuantizer(XNNPACKQuantizer):
@@ -62,6 +65,13 @@ class TOSAQuantizer(XNNPACKQuantizer):
             raise NotSupportedError(f"TOSA has no quantization of the kind {kind_of(self._global)}, only static")
         return self
 
+    def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+        """As the base class; what loops give are integers, too."""
+        for node in model.graph.nodes:
+            loop: Any = node.args[0] if node.target is operator.getitem else None
+            if loop is not None and loop.target in BODIES and is_float32(node) and self._is_static(node):
+                annotate(Match((node,)), {}, self.config_of(node)[0].output_activation)  # type: ignore[union-attr]
+        return super().annotate(model)
 
     def _stays_float(self, node: fx.Node) -> bool:
         return False  # gates neither

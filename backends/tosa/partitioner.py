@@ -56,6 +56,9 @@ class TOSAPartitioner(Partitioner):
         refusals: Name of each node of the last program that was not taken -> the reason.
     """
 
+    #: A loop is nothing that TOSA's profile INT has.
+    takes_recurrent_steps = True
+
     def __init__(
         self,
         compile_spec: str | Iterable[CompileSpec] = "TOSA-1.0+INT",
