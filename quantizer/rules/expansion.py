@@ -55,6 +55,23 @@ def _zeros_like(x: torch.Tensor, **_: Any) -> torch.Tensor:
     return torch.zeros(x.shape)  # which reads no floats
 
 
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, scale: float | None = None, **__: Any
+) -> torch.Tensor:
+    """Attention to all rows: none is left out, so that softmax needs no care for rows of nothing."""
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    return ((query @ key.transpose(-2, -1)) * factor).softmax(-1) @ value
+
+
+def _written(node: fx.Node) -> Callable[..., Any]:
+    """What an operator of EXPANDED is replaced by."""
+    given: dict[str, Any] = dict(zip(("mask", "dropout", "is_causal"), node.args[3:], strict=False))
+    given.update({"mask": node.kwargs.get("attn_mask", given.get("mask")), **node.kwargs})
+    is_plain = not any(given.get(name) for name in ("mask", "dropout", "dropout_p", "is_causal", "enable_gqa"))
+    is_attention = node.target is torch.ops.aten.scaled_dot_product_attention.default
+    return _attention if is_attention and is_plain else written(node.target)
+
+
 #: Operator -> the same as others, of which integers are made behind a layer.
 WRITTEN_OUT: dict[Any, Callable[..., torch.Tensor]] = {
     torch.ops.aten.glu.default: _glu,
@@ -82,7 +99,7 @@ def expand(
         if node.op != "call_function":
             continue
         if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
-            _replace(model, node, written(node.target))
+            _replace(model, node, _written(node))
             changed = True
         elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node) and follows(node):
             _replace(model, node, WRITTEN_OUT[node.target])

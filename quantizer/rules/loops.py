@@ -217,6 +217,7 @@ def held_in_bodies(module: fx.GraphModule) -> None:
                 kept.append(operand)
                 continue
             name = str(operand.target).replace(".", "_")
+            name = name if name.isidentifier() else f"_{name}"  # "0_weight", of a layer in a Sequential
             _hold(body, name, operator.attrgetter(str(operand.target))(module))
             with body.graph.inserting_before(placeholder):
                 constant = body.graph.get_attr(name)

@@ -227,6 +227,8 @@ def _integers() -> Iterator[tuple]:
     yield "et::quantized_mean.out", a, 0.1, 3, [1], False, 0.2, -4, *CLAMP, int8(3, 5)
     yield "et::quantized_table.out", a, int8(256), out
     yield "et::quantized_softmax.out", a, 0.1, -1, 1 / 256, -128, *CLAMP, out
+    affine = (torch.randn(5), torch.randn(5), 1e-5, 0.03, 4)
+    yield "et::quantized_layer_norm.out", a, 0.1, 3, [5], *affine, *CLAMP, out
 
 
 def _float_layers(

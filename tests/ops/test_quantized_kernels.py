@@ -303,6 +303,54 @@ def test_table_and_softmax(dtype: torch.dtype) -> None:
             _near(out, expected)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 0.02, 0.3, 3.0])
+@pytest.mark.parametrize("length", [1, 2, 50, 1000, 40000])
+def test_softmax_of_any_length(length: int, scale: float) -> None:
+    c = Case(0, torch.int8)
+    for low, high in ((-128, 128), (127, 128), (-128, -127), (0, 3)):
+        x = torch.randint(low, high, (3, length), dtype=torch.int8, generator=c.generator)
+        for out_scale, zero in ((1 / 256, -128), (1 / length, 3), (2.0**-9, 0), (7.0, 5)):
+            expected = c.quantized(c.eager(x, scale, 5).softmax(-1), out_scale, zero)
+            out = torch.empty_like(expected)
+            run_kernel("et::quantized_softmax.out", [x, scale, -1, out_scale, zero, c.low, c.high, out])
+            _near(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("shape", [(4, 1), (40, 2), (30, 7, 96), (9, 3, 5, 7), (5, 2048), (3, 3000)], ids=str)
+def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    c = Case(0, dtype)
+    dims = list(shape[-2:]) if len(shape) == 4 else [shape[-1]]
+    weight, bias = torch.randn(dims, generator=c.generator), torch.randn(dims, generator=c.generator)
+    x = c.integers(*shape).contiguous()
+    rows = x.flatten(0, x.dim() - 1 - len(dims))
+    rows[0] = rows[0].flatten()[0]  # all the same
+    rows[1] = torch.where(torch.rand(rows[1].shape, generator=c.generator) < 0.5, c.low, c.high).to(dtype)
+    for scale, eps in ((0.02, 1e-5), (0.3, 1e-12), (0.001, 1e-3)):
+        for parameters in ((weight, bias), (weight, None), (None, None)):
+            expected = torch.nn.functional.layer_norm(c.eager(x, scale, 5), dims, *parameters, eps)
+            expected = c.quantized(expected, 0.03, 4)
+            out = torch.empty_like(expected)
+            run_kernel(
+                "et::quantized_layer_norm.out", [x, scale, 5, dims, *parameters, eps, 0.03, 4, c.low, c.high, out]
+            )
+            off = (out.int() - expected.int()).abs()
+            assert off.max() <= 1 and off.count_nonzero() <= max(2, off.numel() // 500)
+
+
+def test_layer_norm_of_far_parameters() -> None:
+    """Numbers that no integers of 32 bits hold end at the ends of the range; NaN is 0."""
+    x, out = torch.arange(-8, 8, dtype=torch.int8).reshape(1, 16), torch.empty(1, 16, dtype=torch.int8)
+    for weight, bias in ((1e30, 0.0), (torch.inf, -1e38), (torch.nan, torch.nan), (1e-38, 1e-38), (0.0, torch.inf)):
+        for out_scale in (1e-30, 1.0, 1e30):
+            given = [torch.full((16,), weight), torch.full((16,), bias), 1e-5, out_scale, 4, -128, 127, out]
+            run_kernel("et::quantized_layer_norm.out", [x, 0.1, 0, [16], *given])
+    with pytest.raises(KernelError, match="weight has 3 elements for rows of 16"):
+        run_kernel("et::quantized_layer_norm.out", [x, 0.1, 0, [16], torch.ones(3), None, 1e-5, 0.1, 0, -128, 127, out])
+    with pytest.raises(KernelError, match="are not those of normalized_shape"):
+        run_kernel("et::quantized_layer_norm.out", [x, 0.1, 0, [8], None, None, 1e-5, 0.1, 0, -128, 127, out])
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("group", [0, 16])
 @pytest.mark.parametrize("kind", ["tensor", "tensor_symmetric", "token", "token_symmetric"])

@@ -18,10 +18,15 @@ from tests.conformance.shared_networks import SharedNetwork
 Inputs = tuple[torch.Tensor, ...]
 
 
-def _quantized(model: nn.Module, inputs: Inputs) -> Any:
+def _quantized(model: nn.Module, inputs: Inputs, config: Any = "static_int8") -> Any:
     torch.manual_seed(0)
     data = [tuple(torch.randn_like(x) for x in inputs) for _ in range(3)]
-    return quantizer.quantize(model.eval(), inputs, "static_int8", data)
+    return quantizer.quantize(model.eval(), inputs, config, data)
+
+
+def _whole() -> quantizer.TOSAQuantizer:
+    """The quantizer that leaves no floats between."""
+    return quantizer.TOSAQuantizer().set_global(quantizer.get_symmetric_quantization_config(is_per_channel=True))
 
 
 def _run(program: Any, inputs: Inputs) -> Any:
@@ -35,10 +40,10 @@ def _left(edge: Any) -> list[str]:
     return [name for name in names if "getitem" not in name]
 
 
-def _check(model: nn.Module, inputs: Inputs, partitioner: TOSAPartitioner | None = None, whole: bool = True) -> None:
+def _check(model: nn.Module, inputs: Inputs, config: Any = "static_int8", whole: bool = True) -> None:
     """Same numbers as the kernels' bit for bit; with ``whole``, nothing but conversions is left outside."""
-    exported = _quantized(model, inputs)
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[partitioner or TOSAPartitioner()])
+    exported = _quantized(model, inputs, config)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()])
     if whole:
         assert not [name for name in _left(edge) if "quantize_per_tensor" not in name], et.delegation_report(edge)
     program = edge.to_executorch()
@@ -106,6 +111,82 @@ CASES: dict[str, tuple[nn.Module, Inputs]] = {
 def test_same_numbers_as_the_kernels(name: str) -> None:
     model, inputs = CASES[name]
     _check(model, inputs)
+
+
+class _Attention(nn.Module):
+    """Attention with its heads written out."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, t, width = x.shape
+        q, k, v = self.qkv(x).reshape(n, t, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = q @ k.transpose(-2, -1) * (width // self.heads) ** -0.5
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(n, t, width))
+
+
+class _Sdpa(_Attention):
+    """The same as torch writes it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, t, width = x.shape
+        q, k, v = self.qkv(x).reshape(n, t, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, width))
+
+
+class _Recurrent(nn.Module):
+    """Rows of a recurrent layer."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+def _norm(*dims: int, **options: bool) -> nn.LayerNorm:
+    """A layer norm with weights of its own."""
+    torch.manual_seed(1)
+    norm = nn.LayerNorm(dims, **options)
+    for parameter in norm.parameters():
+        nn.init.normal_(parameter)
+    return norm
+
+
+ROWS = (torch.randn(2, 5, 12),)
+#: What only TOSAQuantizer makes integers of, and what it must keep.
+WHOLE_CASES: dict[str, tuple[nn.Module, Inputs]] = {
+    "softmax of rows": (nn.Sequential(nn.Linear(12, 7), nn.Softmax(-1)), ROWS),
+    "softmax of columns": (nn.Sequential(nn.Linear(12, 7), nn.Softmax(1)), ROWS),
+    "softmax of the input": (nn.Softmax(-1), ROWS),
+    "softmax of one": (nn.Sequential(nn.Linear(12, 1), nn.Softmax(-1)), ROWS),
+    "layer norm": (nn.Sequential(_norm(12), nn.Linear(12, 3)), ROWS),
+    "layer norm without parameters": (nn.LayerNorm(12, elementwise_affine=False), ROWS),
+    "layer norm of two dims": (_norm(5, 12, bias=False), ROWS),
+    "attention": (_Attention(12, 3), ROWS),
+    "attention as one operator": (_Sdpa(12, 3), ROWS),
+    **{
+        name: (_Net(lambda m, x, f=f: m.b(f(m.a(x))), a=nn.Linear(12, 7), b=nn.Linear(7, 3)), ROWS)
+        for name, f in {
+            "gelu": F.gelu, "gelu, tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu,
+            "tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardswish": F.hardswish, "exp": torch.exp,
+            "scaled": lambda x: x * 0.3, "scaled and shifted": lambda x: x / 3 + 1, "difference": lambda x: x - x.mean(1, True),
+            "gate": lambda x: x[..., :7] * torch.sigmoid(x.flip(-1)[..., :7]),
+        }.items()
+    },
+    "lstm": (_Recurrent(nn.LSTM(12, 6, batch_first=True)), ROWS),
+    "lstm of two layers, both directions": (_Recurrent(nn.LSTM(12, 4, 2, bidirectional=True)), ROWS),
+    "gru": (nn.Sequential(_Recurrent(nn.GRU(12, 6)), nn.Linear(6, 3)), ROWS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*WHOLE_CASES, "residual sum", "scaled by channel", "concatenation of slices"])
+def test_no_floats_between(name: str) -> None:
+    model, inputs = WHOLE_CASES.get(name) or CASES[name]
+    _check(model, inputs, _whole())
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -99,6 +99,24 @@ Error emit_split(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
+Error emit_flip(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const Form form = lowering.form_of(value);
+  const size_t rank = value->type.tensor.rank();
+  TensorId out = lowering.get(value, form);
+  PayloadWriter& writer = lowering.writer;
+  const std::vector<int64_t> dims = *ints_of(node.args()[1]);
+  for (const int64_t dim : dims) {
+    const auto d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+    const TensorId turned = writer.add_tensor(writer.type_of(out), writer.shape_of(out));
+    const auto attribute = payload::CreateReverseAttribute(writer.builder, Lowering::axis_in(form, rank, d));
+    writer.add(payload::Op_REVERSE, attribute.Union(), {out}, turned);
+    out = turned;
+  }
+  lowering.set(node.result(), form, out);
+  return Error::Ok;
+}
+
 Error emit_unbind(Lowering& lowering, const ir::Node& node) {
   const ir::Value* value = node.args()[0].value();
   const size_t d = dim_of(node.args()[1], value->type.tensor.rank());

@@ -38,6 +38,7 @@ Error emit_permute(Lowering& lowering, const ir::Node& node);
 Error emit_slice(Lowering& lowering, const ir::Node& node);
 Error emit_select(Lowering& lowering, const ir::Node& node);
 Error emit_split(Lowering& lowering, const ir::Node& node);
+Error emit_flip(Lowering& lowering, const ir::Node& node);
 Error emit_unbind(Lowering& lowering, const ir::Node& node);
 Error emit_stack(Lowering& lowering, const ir::Node& node);
 Error emit_concatenate(Lowering& lowering, const ir::Node& node);

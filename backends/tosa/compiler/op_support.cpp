@@ -315,6 +315,10 @@ std::string permute(const Question& q) {
   return ints_of(ops::PermuteCopy(q.node).dims()) && q.type(0).rank() >= 1 ? kTaken : "a permutation of nothing";
 }
 
+std::string flip(const Question& q) {
+  return ints_of(q.arg(1)) && q.type(0).rank() >= 1 ? kTaken : "dims that are computed at run time";
+}
+
 std::string slice(const Question& q) {
   const ops::SliceCopyTensor call(q.node);
   if (int_of(call.step()).value_or(0) != 1) {
@@ -383,6 +387,7 @@ constexpr OperatorRow kRows[] = {
     {op::select_copy_int, "SLICE, RESHAPE", &select, &emit_select},
     {op::split_copy_Tensor, "SLICE for each part", &split, &emit_split},
     {op::split_with_sizes_copy, "SLICE for each part", &split, &emit_split},
+    {op::flip, "REVERSE for each dim", &flip, &emit_flip},
     {op::unbind_copy_int, "SLICE, RESHAPE for each part", &moves, &emit_unbind},
     {op::stack, "RESHAPE, CONCAT", &moves, &emit_stack},
     {op::cat, "CONCAT", &concatenate, &emit_concatenate},

@@ -1,12 +1,6 @@
 #include "backends/tosa/compiler/payload_writer.h"
 
 namespace et::backends::tosa::compiler {
-namespace {
-
-/// Constants up to here are looked for among those that are there.
-constexpr size_t kShared = 1024;
-
-}  // namespace
 
 void PayloadWriter::set_source(const ir::Node& node) {
   const ir::Source& source = node.source;
@@ -17,6 +11,7 @@ void PayloadWriter::set_source(const ir::Node& node) {
   if (!source.module_path.empty()) {
     location_ += " " + source.module_path;
   }
+  place_ = {};
 }
 
 TensorId PayloadWriter::name_it(payload::DType type, Shape shape) {
@@ -38,25 +33,20 @@ TensorId PayloadWriter::add_tensor(payload::DType type, Shape shape) {
 }
 
 TensorId PayloadWriter::add_constant(payload::DType type, Shape shape, std::string bytes) {
-  std::string key;
-  if (bytes.size() <= kShared) {
-    key = std::to_string(static_cast<uint32_t>(type));
-    for (const int32_t dim : shape) {
-      key += "," + std::to_string(dim);
-    }
-    key += ":" + bytes;
-    if (const auto found = constants_.find(key); found != constants_.end()) {
-      return found->second;
-    }
+  std::string key = std::to_string(static_cast<uint32_t>(type));
+  for (const int32_t dim : shape) {
+    key += "," + std::to_string(dim);
+  }
+  key += ":" + bytes;
+  if (const auto found = constants_.find(key); found != constants_.end()) {
+    return found->second;
   }
   const TensorId id = name_it(type, std::move(shape));
   const auto name = builder.CreateSharedString(tensors_[id].name);
   const auto dims = builder.CreateVector(tensors_[id].shape);
   written_tensors_.push_back(payload::CreateTosaTensor(builder, name, dims, type, data(bytes)));
   add(payload::Op_CONST, payload::CreateConstAttribute(builder).Union(), {}, id);
-  if (!key.empty()) {
-    constants_.emplace(std::move(key), id);
-  }
+  constants_.emplace(std::move(key), id);
   return id;
 }
 
@@ -88,9 +78,11 @@ void PayloadWriter::add(payload::Op op, flatbuffers::Offset<void> attribute, con
                         TensorId output) {
   const auto in = names(inputs);
   const auto out = names({output});
-  const auto location = payload::CreateOpLocation(builder, builder.CreateSharedString(location_));
+  if (place_.IsNull()) {
+    place_ = payload::CreateOpLocation(builder, builder.CreateSharedString(location_));
+  }
   operators_.push_back(
-      payload::CreateTosaOperator(builder, op, static_cast<payload::Attribute>(op), attribute, in, out, location));
+      payload::CreateTosaOperator(builder, op, static_cast<payload::Attribute>(op), attribute, in, out, place_));
 }
 
 std::string PayloadWriter::finish(const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {

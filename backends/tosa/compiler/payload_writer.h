@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/tosa/schema/tosa_generated.h"
@@ -57,8 +57,9 @@ class PayloadWriter {
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data(const std::string& bytes);
 
   std::vector<Named> tensors_;
-  std::map<std::string, TensorId> constants_;  ///< by type, shape and bytes; small ones only
+  std::unordered_map<std::string, TensorId> constants_;  ///< by type, shape and bytes
   std::string location_;
+  flatbuffers::Offset<payload::OpLocation> place_;  ///< `location_` in the file, once an operator needs it
   std::vector<flatbuffers::Offset<payload::TosaTensor>> written_tensors_;
   std::vector<flatbuffers::Offset<payload::TosaShape>> written_shapes_;
   std::vector<flatbuffers::Offset<payload::TosaOperator>> operators_;

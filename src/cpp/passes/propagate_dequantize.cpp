@@ -157,6 +157,7 @@ bool move_quantize(ir::Node* node) {
   moving->absorb(*mover);
   graph.erase(node);
   graph.erase(mover);
+  move_quantize(quantize);
   return true;
 }
 
