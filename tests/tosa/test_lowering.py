@@ -173,7 +173,8 @@ WHOLE_CASES: dict[str, tuple[nn.Module, Inputs]] = {
         for name, f in {
             "gelu": F.gelu, "gelu, tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu,
             "tanh": torch.tanh, "sigmoid": torch.sigmoid, "hardswish": F.hardswish, "exp": torch.exp,
-            "scaled": lambda x: x * 0.3, "scaled and shifted": lambda x: x / 3 + 1, "difference": lambda x: x - x.mean(1, True),
+            "scaled": lambda x: x * 0.3, "scaled and shifted": lambda x: x / 3 + 1,
+            "difference": lambda x: x - x.mean(1, True),
             "gate": lambda x: x[..., :7] * torch.sigmoid(x.flip(-1)[..., :7]),
         }.items()
     },

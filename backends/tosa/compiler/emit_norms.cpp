@@ -121,8 +121,7 @@ Error emit_layer_norm(Lowering& lowering, const ir::Node& node) {
   if (!args[kBias].is_none()) {
     result = in.add(result, row([&](int64_t i) { return output.bias(i); }));
   }
-  finish(lowering, node, result, {1 << 30, static_cast<int8_t>(30 + output.shift)},
-         output_of(node, kOutputZeroPoint));
+  finish(lowering, node, result, {1 << 30, static_cast<int8_t>(30 + output.shift)}, output_of(node, kOutputZeroPoint));
   return Error::Ok;
 }
 

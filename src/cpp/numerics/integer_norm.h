@@ -63,8 +63,7 @@ class IntegerNorm {
   static int32_t inverse(int64_t squares) {
     const auto sum = static_cast<uint32_t>(squares);
     const int half = (leading_zeros(sum) - 1) >> 1;
-    return static_cast<int32_t>(
-        rounding_shift(InverseRoot::of(static_cast<int32_t>(sum << (2 * half))), 15 - half));
+    return static_cast<int32_t>(rounding_shift(InverseRoot::of(static_cast<int32_t>(sum << (2 * half))), 15 - half));
   }
   int64_t normal(int32_t distance, int32_t inverse) const {
     return rounding_shift(int64_t{distance} * inverse, normal_shift);

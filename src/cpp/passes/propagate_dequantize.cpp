@@ -324,8 +324,7 @@ PassInfo PropagateDequantize::info() const {
 Result<Changed> PropagateDequantize::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&](ir::Node* node) {
     return node->tag.empty() && !node->args().empty() && !node->results().empty() &&
-           (move_joined(context.program, node) || move_weight(node) || move_quantize(node) ||
-            move_single(node));
+           (move_joined(context.program, node) || move_weight(node) || move_quantize(node) || move_single(node));
   });
 }
 
