@@ -15,7 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "executorch_py"
-FOLDERS = ("base", "numerics", "runtime", "devtools", "threads", "platform", "builtin", "extension", "c_api", "kernels/portable")
+FOLDERS = (
+    "base",
+    "numerics",
+    "runtime",
+    "devtools",
+    "threads",
+    "platform",
+    "builtin",
+    "extension",
+    "c_api",
+    "kernels/portable",
+)
 #: Of these libraries, the function that registers them.
 REGISTERED = ("prim", "optimized", "quantized", "cortex_m")
 #: Headers that are nobody else's; so are those that include what the build generates from schemas.

@@ -191,7 +191,9 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
     return Model(data, name, given, results), arenas
 
 
-def _bundled(data: bytes, name: str, strip: bool, tolerance: tuple[float, float]) -> tuple[Model, tuple[int, ...], int, bytes]:
+def _bundled(
+    data: bytes, name: str, strip: bool, tolerance: tuple[float, float]
+) -> tuple[Model, tuple[int, ...], int, bytes]:
     """The model of a bundle, sizes of its planned buffers, how many test cases it has, and its program as it came."""
     bundle = deserialize_from_flatbuffer_to_bundled_program(data)
     program = _stripped(bundle.program) if strip else bundle.program

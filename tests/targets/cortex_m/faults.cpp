@@ -170,7 +170,8 @@ Error fail_each_allocation(Device& device, const Program& program) {
 Error damage_each_byte() {
   auto* const copy = reinterpret_cast<uint8_t*>(kPoolsAt + 0x90000);
   memcpy(copy, firmware::kModel, firmware::kModelBytes);
-  uint32_t accepted = firmware::check_program(copy, true) == Error::Ok && firmware::check_program(copy, false) == Error::Ok;
+  uint32_t accepted =
+      firmware::check_program(copy, true) == Error::Ok && firmware::check_program(copy, false) == Error::Ok;
   for (size_t i = 0; i < firmware::kModelBytes; ++i) {
     const bool is_weight = i >= firmware::kProgramTablesBytes;
     if (is_weight && i % 16 != 0) {

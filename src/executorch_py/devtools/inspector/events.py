@@ -311,7 +311,7 @@ def blocks_of(
     for run in dump.run_data:
         seen = _times(run, factor, converter)
         groups.setdefault((run.name, run.bundled_input_index, tuple(seen)), []).append((seen, run))
-    blocks = []
+    blocks: list[EventBlock] = []
     for (name, bundled, places), runs in groups.items():
         values, outputs = _values(runs[0][1], buffer)
         events = [_event_of(place, [seen[place] for seen, _ in runs], parser, converter) for place in places]

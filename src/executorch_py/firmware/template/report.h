@@ -29,7 +29,8 @@ void write_number(const char* before, uint64_t number);
 /// Writes "step: code" and returns the error.
 et::Error fail(const char* step, et::Error error);
 
-/// Whether the program at `program` is the one that was built in, by its checksum; without `weights` its header and tables.
+/// Whether the program at `program` is the one that was built in, by its checksum; without `weights` its header and
+/// tables.
 et::Error check_program(const void* program, bool weights);
 
 /// Loads the program; says of a failure whether the address or the version is why.

@@ -15,7 +15,7 @@ TEST_P(CortexMRecurrent, Lstm) {
   const bool has_first = random() % 3 == 0;
   Call call("et::quantized_lstm.out");
   call.bytes_of(ScalarType::Char, {steps, batch, rows}).number(0.04).integer(between(-128, 127));
-  has_first && random() % 2 == 0 ? call.none() : call.tensor({batch, hidden}, kRowMajor, -1.0f, 1.0f);
+  has_first&& random() % 2 == 0 ? call.none() : call.tensor({batch, hidden}, kRowMajor, -1.0f, 1.0f);
   call.tensor({batch, hidden}).number(0.008).integer(between(-20, 20)).integer(-128).integer(127);
   call.bytes_of(ScalarType::Char, {rows, hidden}).as_constant();
   call.constant({random() % 4 == 0 ? 1 : rows}, kRowMajor, 1e-4f, 4e-3f);
