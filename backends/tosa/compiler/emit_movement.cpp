@@ -105,7 +105,7 @@ Error emit_flip(Lowering& lowering, const ir::Node& node) {
   const size_t rank = value->type.tensor.rank();
   TensorId out = lowering.get(value, form);
   PayloadWriter& writer = lowering.writer;
-  const std::vector<int64_t> dims = *ints_of(node.args()[1]);
+  const std::vector<int64_t> dims = *ints_of(ops::Flip(node).dims());
   for (const int64_t dim : dims) {
     const auto d = static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
     const TensorId turned = writer.add_tensor(writer.type_of(out), writer.shape_of(out));
@@ -119,7 +119,7 @@ Error emit_flip(Lowering& lowering, const ir::Node& node) {
 
 Error emit_unbind(Lowering& lowering, const ir::Node& node) {
   const ir::Value* value = node.args()[0].value();
-  const size_t d = dim_of(node.args()[1], value->type.tensor.rank());
+  const size_t d = dim_of(ops::UnbindCopyInt(node).dim(), value->type.tensor.rank());
   int64_t index = 0;
   for (const auto& result : node.results()) {
     const TensorId part = part_of(lowering, value, Form::kRowMajor, d, index++, 1);
@@ -131,7 +131,7 @@ Error emit_unbind(Lowering& lowering, const ir::Node& node) {
 
 Error emit_stack(Lowering& lowering, const ir::Node& node) {
   const ir::TensorType& type = node.result()->type.tensor;
-  const size_t d = dim_of(node.args()[1], type.rank());
+  const size_t d = dim_of(ops::Stack(node).dim(), type.rank());
   Shape shape = Lowering::shape_of(type, Form::kRowMajor);
   shape[d] = 1;
   std::vector<TensorId> parts;

@@ -316,7 +316,7 @@ std::string permute(const Question& q) {
 }
 
 std::string flip(const Question& q) {
-  return ints_of(q.arg(1)) && q.type(0).rank() >= 1 ? kTaken : "dims that are computed at run time";
+  return ints_of(ops::Flip(q.node).dims()) && q.type(0).rank() >= 1 ? kTaken : "dims that are computed at run time";
 }
 
 std::string slice(const Question& q) {

@@ -1,4 +1,4 @@
-/// Arithmetic of integers alone that TOSA has, too: factors as a multiplier and a shift, products of 64 bits that are
+/// Arithmetic of integers alone that integer accelerators have, too: factors as a multiplier and a shift, products of 64 bits that are
 /// shifted back, and 1 / x and 1 / sqrt(x) by Newton's method.
 ///
 /// For: operators whose integers are the same on a processor and on an NPU (integer_softmax.h, integer_norm.h). All

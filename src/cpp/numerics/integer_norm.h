@@ -1,4 +1,4 @@
-/// Layer norm of 8-bit integers without floats, in steps that TOSA's integer operators compute as well. For a row of n
+/// Layer norm of 8-bit integers without floats, in steps that integer accelerators compute as well. For a row of n
 /// integers less their zero point, x:
 ///
 ///     distance(i) = x[i] * 2^12 - mean,             mean = sum of x * 2^12 times 1/n
@@ -6,7 +6,7 @@
 ///     normal(i)   = (distance(i) * 1/sqrt(squares)) >> s
 ///     result      = (((normal(i) * weight[i]) >> w) + bias[i]) >> k, + zero point
 ///
-/// For: the kernel of et::quantized_layer_norm and the TOSA compiler, so that both give the same integers.
+/// For: the kernel of et::quantized_layer_norm and compilers for such devices, so that both give the same integers.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ namespace et {
 class IntegerNorm {
  public:
   static constexpr int kFraction = 12;
-  /// Longer rows have sums above 2^31, which TOSA has not.
+  /// Longer rows have sums above 2^31, beyond the sums of such devices.
   static constexpr int64_t kMaxLength = 2048;
 
   /// eps and `scale`, that of the input, are finite, `scale` is positive.

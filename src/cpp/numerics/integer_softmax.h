@@ -1,11 +1,11 @@
-/// Softmax of 8-bit integers without floats, in steps that TOSA's integer operators compute as well:
+/// Softmax of 8-bit integers without floats, in steps that integer accelerators compute as well:
 ///
 ///     power(i) = exp(-scale * (max - q[i])) in units of 1 / 65535
 ///     inverse  = 2^45 / sum of power
 ///     share    = (power(i) * inverse) >> 15, in units of 2^-30
 ///     result   = share * (2^-30 / output scale) + zero point
 ///
-/// For: the kernels of et::quantized_softmax and the TOSA compiler, so that both give the same integers.
+/// For: the kernels of et::quantized_softmax and compilers for such devices, so that both give the same integers.
 #pragma once
 
 #include "numerics/fixed_point.h"
@@ -40,7 +40,7 @@ class SoftmaxPowers {
 class SoftmaxShares {
  public:
   static constexpr int kShareBits = 30, kProductShift = 15;
-  /// Sums below 2^31 have at most so many powers. TOSA has no larger ones.
+  /// Sums below 2^31 have at most so many powers. Such devices have no larger ones.
   static constexpr int64_t kMaxLength = 32768;
 
   static FixedFactor to_output(double output_scale) { return FixedFactor::of(0x1p-30 / output_scale); }

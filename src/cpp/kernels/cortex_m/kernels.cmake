@@ -1,0 +1,23 @@
+# The kernels of this folder: library, file, kernel, arguments whose memory may be the result's.
+set(kernels
+    "portable cat aten::cat.out 0"
+    "portable clone_dim_order dim_order_ops::_clone_dim_order.out 0"
+    "portable constant_pad_nd aten::constant_pad_nd.out 0"
+    "portable dequantize_per_tensor quantized_decomposed::dequantize_per_tensor.out 0"
+    "portable max_pool2d et::max_pool2d.out 0"
+    "portable permute_copy aten::permute_copy.out 0"
+    "portable quantize_per_tensor quantized_decomposed::quantize_per_tensor.out 0"
+    "portable select_copy_int aten::select_copy.int_out 0"
+    "portable slice_copy_tensor aten::slice_copy.Tensor_out 0"
+    "portable transpose_copy_int aten::transpose_copy.int_out 0"
+    "quantized quantized_adaptive_avg_pool2d et::quantized_adaptive_avg_pool2d.out 0"
+    "quantized quantized_add et::quantized_add.out 0x9"
+    "quantized quantized_avg_pool2d et::quantized_avg_pool2d.out 0"
+    "quantized quantized_convolution et::quantized_convolution.out 0"
+    "quantized quantized_linear et::quantized_linear.out 0"
+    "quantized quantized_lstm et::quantized_lstm.out 0"
+    "quantized quantized_mean et::quantized_mean.out 0"
+    "quantized quantized_mul et::quantized_mul.out 0x9"
+    "quantized quantized_softmax et::quantized_softmax.out 0"
+    "quantized quantized_sub et::quantized_sub.out 0x9"
+    "quantized quantized_table et::quantized_table.out 0x1")
