@@ -208,7 +208,7 @@ class Counting(torch.nn.Module):
 
 def program_with(feature: Feature) -> bytes:
     """A program that needs this and nothing else of what can be left out."""
-    from executorch_py.backends.xnnpack import XnnpackPartitioner
+    from executorch_py.backends.tosa import TOSAPartitioner
 
     x = torch.ones(2)
     model, config, dynamic, partitioner = Dynamic(), None, None, None
@@ -221,10 +221,11 @@ def program_with(feature: Feature) -> bytes:
     elif feature is Feature.EXTERNAL_TENSORS:
         model, config = torch.nn.Linear(2, 2), et.ExecutorchBackendConfig(external_constants=True)
     elif feature is Feature.DELEGATES:
-        model, partitioner = torch.nn.Linear(2, 2), [XnnpackPartitioner(largest=True)]
-    edge = et.to_edge_transform_and_lower(
-        torch.export.export(model.eval(), (x,), dynamic_shapes=dynamic), partitioner=partitioner
-    )
+        model, partitioner = torch.nn.Linear(2, 2), [TOSAPartitioner()]
+    exported = torch.export.export(model.eval(), (x,), dynamic_shapes=dynamic)
+    if feature is Feature.DELEGATES:
+        exported = quantizer.quantize(model.eval(), (x,), "static_int8", [(x,), (-x,)])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=partitioner)
     return stripped(bytes(edge.to_executorch(config).buffer))[0]
 
 

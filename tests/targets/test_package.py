@@ -72,7 +72,7 @@ def with_libraries(project: Path, folder: Path, lines: str, libraries: str, regi
     lists = lists.replace("${CMAKE_CURRENT_SOURCE_DIR}", str(project)).replace("${EXECUTORCH_LTO}", "OFF")
     sources = next(line for line in lists.splitlines() if line.startswith("add_executable("))
     own = sources
-    for name in ("main.cpp", "report.cpp", "model.cpp", "backends.cpp", "board/cortex_m.cpp"):
+    for name in ("main.cpp", "cases.cpp", "report.cpp", "model.cpp", "backends.cpp", "board/cortex_m.cpp"):
         own = own.replace(f" {name}", f" {project / name}")
     lists = lists.replace(sources, own)
     (folder / "kernels.cpp").write_text(registering or (project / "kernels.cpp").read_text())
@@ -187,7 +187,7 @@ def test_the_port_for_bare_metal_keeps_its_contract(project: Path, prefix: Path,
     folder = with_libraries(project, tmp_path / "firmware", lines, "executorch_py::platform_semihosting")
     (folder / "main.cpp").write_text(MAIN)
     lists = (folder / "CMakeLists.txt").read_text()
-    for name in ("report.cpp", "model.cpp", "backends.cpp"):
+    for name in ("cases.cpp", "report.cpp", "model.cpp", "backends.cpp"):
         lists = lists.replace(f" {project / name}", "")
     lists = lists.replace(f" {project / 'main.cpp'}", f" {folder / 'main.cpp'}").replace(" kernels.cpp", "")
     (folder / "CMakeLists.txt").write_text(lists)

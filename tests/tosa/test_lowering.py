@@ -40,10 +40,16 @@ def _left(edge: Any) -> list[str]:
     return [name for name in names if "getitem" not in name]
 
 
-def _check(model: nn.Module, inputs: Inputs, config: Any = "static_int8", whole: bool = True) -> None:
+def _check(
+    model: nn.Module,
+    inputs: Inputs,
+    config: Any = "static_int8",
+    whole: bool = True,
+    partitioner: TOSAPartitioner | None = None,
+) -> None:
     """Same numbers as the kernels' bit for bit; with ``whole``, nothing but conversions is left outside."""
     exported = _quantized(model, inputs, config)
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()])
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[partitioner or TOSAPartitioner()])
     if whole:
         assert not [name for name in _left(edge) if "quantize_per_tensor" not in name], et.delegation_report(edge)
     program = edge.to_executorch()
@@ -252,7 +258,7 @@ def test_averages_of_whole_images(accelerator: str | None, batch: int) -> None:
     """By REDUCE_SUM or by a convolution, whichever takes fewer cycles there: the same integers."""
     for pool in (nn.AvgPool2d((9, 11)), nn.AdaptiveAvgPool2d(1), nn.AvgPool2d((9, 8))):
         model = nn.Sequential(nn.Conv2d(4, 6, 1), pool, nn.Flatten(), nn.Linear(6, 3))
-        _check(model, (torch.randn(batch, 4, 9, 11),), TOSAPartitioner(accelerator=accelerator))
+        _check(model, (torch.randn(batch, 4, 9, 11),), partitioner=TOSAPartitioner(accelerator=accelerator))
 
 
 def test_a_stride_without_a_second_window_is_none() -> None:

@@ -153,8 +153,8 @@ bool move_quantize(ir::Node* node) {
   ir::Graph& graph = *node->graph();
   graph.replace_all_uses(node->result(), moving->result());
   std::swap(moving->result()->name, node->result()->name);
-  quantize->absorb(*node);
-  moving->absorb(*mover);
+  quantize->absorb(*mover);
+  moving->absorb(*node);  // its result is what `node` gave, in this order
   graph.erase(node);
   graph.erase(mover);
   move_quantize(quantize);
