@@ -12,13 +12,14 @@ from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
 from .rules.annotation import annotate, binary_or_function, function, matmul, normalised
 from .rules.loops import BODIES
-from .rules.matching import Match, Pattern, is_float32
+from .rules.matching import ADD, MUL, SUB, Match, Pattern, depends_on_inputs, is_float32
 from .spec.config import kind_of
 from .spec.pt2e import QuantizationConfig
 from .xnnpack_quantizer import FOLLOWERS, PATTERNS, XNNPACKQuantizer
 
 _PREFIX = "TOSA-1.0+"
 _STATIC = frozenset({"static"})
+_OF_TWO = ADD | MUL | SUB
 _OWN = frozenset({"matmul", "add", "mul", "activation"})
 
 #: XNNPACK's tables, and what stays in float there: nothing computes on floats beside an NPU.
@@ -66,8 +67,13 @@ class TOSAQuantizer(XNNPACKQuantizer):
         return self
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-        """As the base class; what loops give are integers, too."""
+        """As the base class; what loops give are integers, too, and sums and products of inputs."""
         for node in model.graph.nodes:
+            given = node.all_input_nodes
+            if node.target in _OF_TWO and all(one.op == "placeholder" and depends_on_inputs(one) for one in given):
+                config, _ = self.config_of(node)
+                if config is not None and given and all(map(is_float32, (node, *given))) and self._is_static(node):
+                    annotate(Match((node,)), dict.fromkeys(given, config.input_activation), config.output_activation)
             loop: Any = node.args[0] if node.target is operator.getitem else None
             if loop is not None and loop.target in BODIES and is_float32(node) and self._is_static(node):
                 annotate(Match((node,)), {}, self.config_of(node)[0].output_activation)  # type: ignore[union-attr]
