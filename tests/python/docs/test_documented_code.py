@@ -23,6 +23,7 @@ from executorch_py.exir.backend.backend_details import BackendDetails, Preproces
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import constant_names
 from executorch_py.testing import lower
+from tests.tosa.tools import tosa_python
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = {
@@ -100,6 +101,8 @@ def blocks(page: str) -> list[str]:
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # a page installs a finder
+    if page == "docs/how-to/backends_tosa.md":
+        monkeypatch.setenv("ET_TOSA_PYTHON", str(tosa_python()))
     namespace: dict = {"__name__": "documentation"}
     for index, code in enumerate(blocks(page)):
         namespace.update(SETUP[page](index) if page in SETUP else {})

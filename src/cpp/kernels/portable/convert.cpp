@@ -3,26 +3,26 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/visit_dtype.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/float_to_integer.h"
 
 namespace et::kernels::portable {
 namespace {
 
-/// Calls `f(T{})` with the C++ type of an element that this build loads and stores: all but complex numbers, which are
-/// not computed in these types. False, with a message, for others.
+/// Calls `f(TypeTag<T>{})` with the C++ type of an element that this build loads and stores: all but complex numbers,
+/// which are not computed in these types. Errors: InvalidType, with a message, for others.
 template <typename F>
-bool visit_stored(ScalarType dtype, const char* op, F&& f) {
-  return visit_dtype(dtype, [&](auto zero) {
-    constexpr ScalarType type = dtype_of<decltype(zero)>;
-    if constexpr (is_complex(type) || !is_dtype_built(type)) {
-      return unsupported_dtype(op, dtype) == Error::Ok;
-    } else {
-      f(zero);
-      return true;
-    }
-  });
+Error visit_stored(ScalarType dtype, const char* op, F&& f) {
+  Error result = Error::Ok;
+#define ET_DTYPE(name, value, c_type, text, nbytes, word)            \
+  if constexpr (!is_complex(ScalarType::name)) {                     \
+    if (detail::try_dispatch<ScalarType::name>(dtype, f, &result)) { \
+      return result;                                                 \
+    }                                                                \
+  }
+#include "base/dtype.def"
+#undef ET_DTYPE
+  return unsupported_dtype(op, dtype);
 }
 
 /// An element. A bool is read as the byte it is, since memory that a program shares between tensors may hold any byte.
@@ -75,16 +75,23 @@ void store_run(const C* values, int64_t n, T* data, int64_t stride) {
 
 template <typename C>
 void load(ScalarType dtype, const void* data, int64_t stride, int64_t n, C* out) {
-  const bool is_loaded = visit_stored(
-      dtype, "load", [&](auto zero) { load_run(static_cast<const decltype(zero)*>(data), stride, n, out); });
-  if (!is_loaded) {  // kernels refuse complex numbers; should one not, it computes with nothing that lay in memory
+  const Error error = visit_stored(dtype, "load", [&](auto tag) {
+    load_run(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
+    return Error::Ok;
+  });
+  if (error !=
+      Error::Ok) {  // kernels refuse complex numbers; should one not, it computes with nothing that lay in memory
     std::fill_n(out, n, C(0));
   }
 }
 
 template <typename C>
 void store(ScalarType dtype, const C* values, int64_t n, void* data, int64_t stride) {
-  visit_stored(dtype, "store", [&](auto zero) { store_run(values, n, static_cast<decltype(zero)*>(data), stride); });
+  const Error error = visit_stored(dtype, "store", [&](auto tag) {
+    store_run(values, n, static_cast<typename decltype(tag)::type*>(data), stride);
+    return Error::Ok;
+  });
+  static_cast<void>(error);
 }
 
 template void load(ScalarType, const void*, int64_t, int64_t, float*);
