@@ -1,5 +1,7 @@
-/// Arithmetic of integers alone that integer accelerators have, too: factors as a multiplier and a shift, products of 64
-/// bits that are shifted back, and 1 / x and 1 / sqrt(x) by Newton's method.
+/// Arithmetic of integers alone that integer accelerators have, too.
+///
+/// Factors are a multiplier and a shift. Products of 64 bits are shifted back. 1 / x and 1 / sqrt(x) take steps of
+/// Newton's method.
 ///
 /// For: operators whose integers are the same on a processor and on an NPU (integer_softmax.h, integer_norm.h). All
 /// shifts round half up. Not for: sums of products that float32 scales (rounding.h).
