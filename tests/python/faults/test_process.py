@@ -124,7 +124,8 @@ def test_a_disk_that_is_full_leaves_the_file_before(file, tmp_path):
 
 
 LONG = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 import executorch_py as et
 from executorch_py import runtime
 import numpy as np
@@ -157,15 +158,17 @@ def test_an_interrupt_ends_a_long_call_soon(file, tmp_path):
 
     exported = torch.export.export(Long(), (torch.randn(400, 400),))
     et.to_edge_transform_and_lower(exported).to_executorch().save(tmp_path / "long.pte")
-    process = subprocess.Popen(
-        [sys.executable, "-c", LONG, tmp_path / "long.pte", file], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "begin\n"
-    time.sleep(1)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    word, at = process.stdout.readline().split()
-    rest = process.stdout.read()
-    assert process.wait(timeout=60) == 0
+    command = [sys.executable, "-c", LONG, tmp_path / "long.pte", file]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "begin\n"
+            time.sleep(1)
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            word, at = process.stdout.readline().split()
+            rest = process.stdout.read()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
     assert word == "interrupted" and "(64, 256)" in rest
     assert float(at) - sent < 0.1 * max(1.0, os.getloadavg()[0] / os.cpu_count()), "seconds until the exception"
