@@ -1,4 +1,4 @@
-"""What a firmware project compiles of the interpreter: the operators of its model's payloads.
+"""What a firmware project compiles of the interpreter: the operators of its model's payloads. And its targets' NPUs.
 
 >>> definitions([payload])  # doctest: +SKIP
 ['ET_TOSA_OPERATORS=3,5,66']
@@ -10,7 +10,12 @@ from collections.abc import Iterable
 
 from executorch_py.codegen.flatbuffer import read_root
 
-__all__ = ["definitions"]
+from .accelerators import ACCELERATORS as OF_VELA
+
+__all__ = ["ACCELERATORS", "definitions"]
+
+#: NPU -> the target whose processor it stands beside. A U65 stands beside a Cortex-A.
+ACCELERATORS = {name: "cortex-m55" for name in OF_VELA if not name.startswith("ethos-u65")}
 
 #: Op_CONST and Op_CONST_SHAPE, which the interpreter does not run.
 _CONSTANTS = frozenset({67, 75})

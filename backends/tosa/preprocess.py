@@ -4,11 +4,11 @@ from executorch_py.errors import InvalidArgumentError
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec
 
+from .accelerators import FAMILIES
+
 BACKEND_ID = "TOSABackend"
 #: What is written: the profile of integers.
 SPECIFICATIONS = ("TOSA-1.0+INT",)
-#: Families of NPUs whose limits are known.
-ACCELERATORS = ("ethos-u55", "ethos-u65", "ethos-u85")
 
 
 def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[CompileSpec]:
@@ -21,10 +21,8 @@ def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[Compil
         raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be one of {', '.join(SPECIFICATIONS)}")
     specs = [CompileSpec("tosa_spec", tosa_spec.encode())]
     if accelerator is not None:
-        if not accelerator.startswith(ACCELERATORS):
-            raise InvalidArgumentError(
-                f"accelerator is '{accelerator}', must begin with one of {', '.join(ACCELERATORS)}"
-            )
+        if not accelerator.startswith(tuple(FAMILIES)):
+            raise InvalidArgumentError(f"accelerator is '{accelerator}', must begin with one of {', '.join(FAMILIES)}")
         specs.append(CompileSpec("accelerator", accelerator.encode()))
     return specs
 

@@ -22,6 +22,7 @@ from typing import Any
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 
+from .accelerators import ACCELERATORS
 from .environment import BAD_OPTION, run_worker, tools_python
 
 BACKEND_ID = "EthosUBackend"
@@ -32,15 +33,6 @@ _DEFAULTS = {
     "ethos-u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
     "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
 }
-ACCELERATORS = tuple(
-    f"{family}-{macs}"
-    for family, sizes in (
-        ("ethos-u55", (32, 64, 128, 256)),
-        ("ethos-u65", (256, 512)),
-        ("ethos-u85", (128, 256, 512, 1024, 2048)),
-    )
-    for macs in sizes
-)
 
 
 class VelaRefused(RuntimeError):

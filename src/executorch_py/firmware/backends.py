@@ -1,13 +1,11 @@
 """The backends of a firmware project: which sources run the model's delegates.
 
 A backend whose runtime half is fit for firmware says so in its CMakeLists.txt (``et_add_backend(… FIRMWARE id)``). A
-module ``firmware`` in its folder may then name macros for what a model's payloads need.
+module ``firmware`` in its folder may then name macros for what a model's payloads need, and its accelerators.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +13,7 @@ from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_delegates import delegates_of
 from executorch_py.errors import InvalidArgumentError
 
+from .backend_folders import firmware_module, folders
 from .kernels import PACKAGED
 from .targets import Target
 
@@ -33,13 +32,6 @@ class Backend:
         """Its files, below the root of sources."""
         folder = PACKAGED / "cpp" / "backends" / self.name / "runtime"
         return [f"backends/{self.name}/runtime/{path.name}" for path in sorted(folder.glob("*.cpp"))]
-
-
-def _folders() -> dict[str, str]:
-    """Backend id -> folder, of the backends that firmware may have."""
-    table = PACKAGED / "backends.txt"
-    rows = table.read_text(encoding="utf-8").splitlines() if table.is_file() else []
-    return dict(row.split() for row in rows if row)
 
 
 def require_accelerator(data: bytes, target: Target) -> None:
@@ -63,24 +55,24 @@ def backends_of(data: bytes) -> list[Backend]:
     Raises:
         InvalidArgumentError: One has no sources for firmware, or a payload is damaged.
     """
-    folders = _folders()
+    known = folders()
     payloads: dict[str, list[bytes]] = {}
     for one in delegates_of(data):
         payloads.setdefault(one.backend_id, []).append(one.payload)
-    if missing := sorted(set(payloads) - set(folders)):
+    if missing := sorted(set(payloads) - set(known)):
         raise InvalidArgumentError(
             f"the model calls delegates ({', '.join(missing)}), which firmware has not: "
-            f"lower the model without a partitioner, or with that of {', '.join(sorted(folders)) or 'none'}"
+            f"lower the model without a partitioner, or with that of {', '.join(sorted(known)) or 'none'}"
         )
-    return [Backend(folders[name], _definitions(folders[name], found)) for name, found in sorted(payloads.items())]
+    return [Backend(known[name], _definitions(known[name], found)) for name, found in sorted(payloads.items())]
 
 
 def _definitions(name: str, payloads: Sequence[bytes]) -> tuple[str, ...]:
-    module = f"executorch_py.backends.{name}.firmware"
-    if importlib.util.find_spec(module) is None:
+    definitions = getattr(firmware_module(name), "definitions", None)
+    if definitions is None:
         return ()
     try:
-        return tuple(importlib.import_module(module).definitions(payloads))
+        return tuple(definitions(payloads))
     except DamagedError as error:
         raise InvalidArgumentError(f"a payload of the delegate '{name}' is damaged: {error}") from None
 

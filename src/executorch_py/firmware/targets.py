@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from .backend_folders import accelerators
+
 
 @dataclass(frozen=True)
 class Region:
@@ -79,13 +81,10 @@ _TARGETS = (
     ),
 )  # fmt: skip
 
-_ACCELERATORS = tuple(
-    f"ethos-u{family}-{macs}" for family, sizes in ((55, (32, 64, 128, 256)), (85, (128, 256, 512, 1024, 2048)))
-    for macs in sizes
-)  # fmt: skip
-_M55 = _TARGETS[-1]
+_PROCESSORS = {target.name: target for target in _TARGETS}
 
-#: Target by name. Those of an NPU are a Cortex-M55 beside it.
-TARGETS = {target.name: target for target in _TARGETS} | {
-    name: replace(_M55, name=name, board=f"{_M55.board}, beside an NPU", accelerator=name) for name in _ACCELERATORS
+#: Target by name. Those of a backend's accelerator are the processor that it stands beside.
+TARGETS = _PROCESSORS | {
+    name: replace(_PROCESSORS[beside], name=name, board=f"{_PROCESSORS[beside].board}, beside an NPU", accelerator=name)
+    for name, beside in accelerators().items()
 }
