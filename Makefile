@@ -30,7 +30,8 @@ PY      := $(BIN)/python
 SETS    ?= all
 SETUP   := $(PYTHON) tools/provision_system.py
 CMAKE   := $(BIN)/cmake
-CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
+CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON \
+            -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 PYTEST  := $(PY) -m pytest -q
 TIMED   := $(PYTHON) tools/timed.py
 SANITIZE  ?= address,undefined
@@ -47,7 +48,10 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all bench-isa lint tidy format fuzz size mcu mcu-table interop sanitize neon wheel docs notebooks setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup mcu-setup tosa tosa-setup applications-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
+        bench-all bench-isa lint tidy format fuzz size mcu mcu-table interop sanitize neon wheel docs notebooks \
+        setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
+        mcu-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:

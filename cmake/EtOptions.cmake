@@ -13,7 +13,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_6
   set(ET_HAS_AMX ON)
 endif()
 set(ET_INSTRUCTION_SETS "all" CACHE STRING
-    "What the SIMD kernels are compiled for: 'all' (chosen at run time), or 'native': this machine alone, in a third of the time")
+    "Instruction sets of the SIMD kernels: 'all', chosen at run time, or 'native', of this machine: half the build time")
 set_property(CACHE ET_INSTRUCTION_SETS PROPERTY STRINGS all native)
 if(NOT ET_INSTRUCTION_SETS MATCHES "^(all|native)$")
   message(FATAL_ERROR "ET_INSTRUCTION_SETS is '${ET_INSTRUCTION_SETS}', must be all or native")
@@ -29,7 +29,8 @@ option(ET_LTO "Optimise across files when linking: a fifth smaller" ${ET_SIZE_BU
 option(ET_STRIP_MESSAGES "Leave the text of error messages out; codes stay" ${ET_SIZE_BUILD})
 option(ET_EVENT_TRACER "Record events and values where a caller gives a tracer; off: 4 kB of code less" ON)
 set(ET_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined' or 'thread'")
-set(ET_BACKENDS "example;xnnpack;tosa;ethos_u" CACHE STRING "Backends to build (folders of backends/); those not there are skipped")
+set(ET_BACKENDS "example;xnnpack;tosa;ethos_u" CACHE STRING
+    "Backends to build (folders of backends/); those not there are skipped")
 set(ET_SELECT_OPS "" CACHE FILEPATH "Keep only the kernels named by these lists, yaml and .pte files; empty: all")
 set(ET_REQUIRE_MODELS "" CACHE FILEPATH ".pte files that must find every kernel they call among the selected ones")
 set(ET_OTHER_OPS "" CACHE STRING "Kernels that another library has, which selected files may name: my_ops::*")

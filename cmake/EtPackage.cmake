@@ -8,17 +8,19 @@
 #   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
 #   share/source/                       what firmware projects are made of: sources and generated schema headers
-# The target et_sdk does the same into <build>/python, so that a build tree is a package, too. A build for a microcontroller
-# (CMAKE_SYSTEM_NAME Generic) has the libraries for those alone:
+# The target et_sdk does the same into <build>/python, so that a build tree is a package, too. A build for a
+# microcontroller (CMAKE_SYSTEM_NAME Generic) has the libraries for those alone:
 #   cmake --build build/mcu --target et_sdk && cmake --install build/mcu --component sdk --prefix folder
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/package/executorch_py_add_kernel_library.cmake)
 set(CMAKE_INSTALL_MESSAGE NEVER)
 set(executorch_py_CODEGEN ${CMAKE_CURRENT_SOURCE_DIR}/src/executorch_py/codegen)
 
-set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host et_threads et_platform
-    et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_cortex_m et_kernels_optimized et_builtin et_extension et_c_api et_training)
-set(ET_HOST_LIBRARIES et_runtime_host et_devtools_host et_kernels_optimized et_builtin et_extension et_c_api et_training)
+set(ET_PACKAGE_LIBRARIES et_base et_numerics et_ops et_schema et_runtime et_runtime_host et_devtools et_devtools_host
+    et_threads et_platform et_kernels_portable et_kernels_prim et_kernels_quantized et_kernels_cortex_m
+    et_kernels_optimized et_builtin et_extension et_c_api et_training)
+set(ET_HOST_LIBRARIES et_runtime_host et_devtools_host et_kernels_optimized et_builtin et_extension et_c_api
+    et_training)
 set(ET_PACKAGE_INTERFACES et_schema_tables et_flatbuffers et_backends_runtime et_backends_kernels)
 function(et_install_package)
   set(targets ${ET_PACKAGE_LIBRARIES} ${ET_PACKAGE_INTERFACES})
@@ -125,8 +127,8 @@ function(_et_install_sources)
   get_property(backends GLOBAL PROPERTY ET_BACKEND_FIRMWARE)
   foreach(row IN LISTS backends)
     string(REGEX REPLACE ".* " "backends/" folder ${row})
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/runtime/ DESTINATION executorch_py/share/source/cpp/${folder}/runtime
-      COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp")
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/runtime/
+      DESTINATION executorch_py/share/source/cpp/${folder}/runtime COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp")
     install(DIRECTORY ${ET_GENERATED_DIR}/${folder}/schema DESTINATION executorch_py/share/source/generated/${folder}
       COMPONENT sdk OPTIONAL)
   endforeach()

@@ -2,11 +2,13 @@
 #
 # A static library with the kernels that the files select, for the element types they name, on executorch_py::runtime:
 #
-#   target_link_libraries(firmware PRIVATE my_kernels)        # my_kernels::register_kernels(registry), "my_kernels/register.h"
+#   target_link_libraries(firmware PRIVATE my_kernels)
+#   # my_kernels::register_kernels(registry), "my_kernels/register.h"
 #
-# FILES: programs, lists (`aten::add.out f32 i64`, one a line), tables (`- op: aten::add.out`). REQUIRE: programs that must find
-# all that they call. A kernel that is missing stops the configuration, with file, operator and element types; OTHER names
-# kernels that another library has. Needs the Python package of this version at configure time (Python3_EXECUTABLE chooses).
+# FILES: programs, lists (`aten::add.out f32 i64`, one a line), tables (`- op: aten::add.out`). REQUIRE: programs that
+# must find all that they call. A kernel that is missing stops the configuration, with file, operator and element types;
+# OTHER names kernels that another library has. Needs the Python package of this version at configure time
+# (Python3_EXECUTABLE chooses).
 function(executorch_py_select name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FILES;REQUIRE;OTHER")
   if(NOT arg_FILES OR arg_UNPARSED_ARGUMENTS)
@@ -38,8 +40,8 @@ function(executorch_py_select name)
     list(APPEND options --other ${arg_OTHER})
   endif()
   set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_sources)
-  execute_process(COMMAND ${package} ${Python3_EXECUTABLE} -m executorch_py select ${FILES} --name ${name} --kernels-only
-    --sources ${sources} ${options} ERROR_VARIABLE reason OUTPUT_QUIET RESULT_VARIABLE status)
+  execute_process(
+    COMMAND ${package} ${Python3_EXECUTABLE} -m executorch_py select ${FILES} --name ${name} --kernels-only --sources ${sources} ${options} ERROR_VARIABLE reason OUTPUT_QUIET RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${name}: ${reason}")
   endif()

@@ -14,7 +14,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,13 @@ __all__ = [
     "UNIT",
     "Network",
     "Program",
+    "block",
     "cached",
     "checked",
     "front_end",
     "keep",
     "lower",
+    "on_linux",
     "percent",
     "say",
     "seed",
@@ -54,6 +56,14 @@ UNIT = 1 / 32
 def say(text: str) -> None:
     """Prints at once."""
     print(text, flush=True)
+
+
+def block(inputs: int, outputs: int, stride: int = 1) -> list[torch.nn.Module]:
+    """A depthwise and a pointwise convolution."""
+    return [
+        torch.nn.Conv2d(inputs, inputs, 3, stride=stride, padding=1, groups=inputs), torch.nn.BatchNorm2d(inputs),
+        torch.nn.ReLU(), torch.nn.Conv2d(inputs, outputs, 1), torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(),
+    ]  # fmt: skip
 
 
 def percent(share: float) -> str:
@@ -189,6 +199,18 @@ def checked(command: Sequence[object], folder: Path) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said[-3000:]}")
     return said
+
+
+def on_linux(
+    what: str, commands: Mapping[str, Sequence[object]], equal: Callable[[list[str]], bool]
+) -> dict[str, dict[str, Any]]:
+    """Runs programs by their names; of each, whether the lines that it printed are equal, and the last one."""
+    told: dict[str, dict[str, Any]] = {}
+    for name, command in commands.items():
+        *lines, last = checked(command, BUILD).splitlines()
+        told[name] = {"equal": equal(lines), "said": last}
+        say(f"Linux, {name}: {what} {'equal bit for bit' if told[name]['equal'] else 'DIFFER'}; {last}")
+    return told
 
 
 def front_end(name: str, sources: Sequence[Path]) -> ctypes.CDLL:

@@ -22,17 +22,23 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import speech
-from application import BUILD, UNIT, Network, Program, cached, checked, keep, lower, percent, say, seed, train
+from application import (
+    BUILD,
+    UNIT,
+    Network,
+    Program,
+    block,
+    cached,
+    keep,
+    lower,
+    on_linux,
+    percent,
+    say,
+    seed,
+    train,
+)
 from hearing import HOP, RATE, RESULT, Ear, windows
 from speech import WORDS
-
-
-def block(inputs: int, outputs: int, stride: int = 1) -> list[torch.nn.Module]:
-    """A depthwise and a pointwise convolution."""
-    return [
-        torch.nn.Conv2d(inputs, inputs, 3, stride=stride, padding=1, groups=inputs), torch.nn.BatchNorm2d(inputs),
-        torch.nn.ReLU(), torch.nn.Conv2d(inputs, outputs, 1), torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(),
-    ]  # fmt: skip
 
 
 def network() -> torch.nn.Module:
@@ -85,21 +91,21 @@ def found(results: np.ndarray, parts: list[tuple[float, float, tuple[str, ...]]]
     return f"{right} of {spoken} spoken words found, {false} false; voice in {percent(voice)} of the spoken files"
 
 
-def on_linux(hops: np.ndarray, results: np.ndarray) -> dict[str, Any]:
+def heard_on_linux(hops: np.ndarray, results: np.ndarray) -> dict[str, Any]:
     """The Linux programs on the same stream: whether they hear the words of `results`, and what they say last."""
     path = BUILD / "keywords" / "stream.raw"
     path.write_bytes(hops.tobytes())
-    told: dict[str, Any] = {}
-    commands: dict[str, list[object]] = {"Python": [sys.executable, HERE / "listen.py"]}
+    wanted = [(round(t, 2), word) for t, word in heard(results)]
+    programs: dict[str, list[object]] = {"Python": [sys.executable, HERE / "listen.py"]}
     if program := Program.build("keywords", "host", [HERE / "linux.cpp", HERE / "ear.cpp"]):
-        commands[f"C++, static, {program.path.stat().st_size:,} bytes"] = [program.path]
-    for name, command in commands.items():
-        *lines, last = checked(["sh", "-c", f"exec {shlex.join(map(str, command))} - < {path}"], BUILD).splitlines()
+        programs[f"C++, static, {program.path.stat().st_size:,} bytes"] = [program.path]
+
+    def equal(lines: list[str]) -> bool:
         words = [line.split() for line in lines if "voice" not in line]
-        equal = [(float(one[0]), one[2]) for one in words] == [(round(t, 2), word) for t, word in heard(results)]
-        told[name] = {"equal": equal, "said": last}
-        say(f"Linux, {name}: words {'and their times equal' if equal else 'DIFFER'}; {last}")
-    return told
+        return [(float(one[0]), one[2]) for one in words] == wanted
+
+    commands = {name: ["sh", "-c", f"exec {shlex.join(map(str, one))} - < {path}"] for name, one in programs.items()}
+    return on_linux("words and their times", commands, equal)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -140,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
         say(f"int8, {program}: levels, voice, scores and words {'equal bit for bit' if equal else 'DIFFER'}\n"
             f"  {len(words)} clips: {percent(right)} right; {said[0]}\n"
             f"  recordings: {found(there[1], parts)}; {said[1]}\n{program.report}")  # fmt: skip
-    figures["linux"] = on_linux(hops, heard_here)
+    figures["linux"] = heard_on_linux(hops, heard_here)
     keep("keywords", figures)
     parts = [*figures["targets"].values(), *figures["linux"].values()]
     return 0 if all(one["equal"] for one in parts) else 1

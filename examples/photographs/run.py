@@ -22,16 +22,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import photographs
-from application import BUILD, UNIT, Network, Program, checked, keep, lower, percent, say, seed, train
+from application import BUILD, UNIT, Network, Program, block, checked, keep, lower, percent, say, seed, train
 from photographs import NAMES, SIDE
-
-
-def block(inputs: int, outputs: int, stride: int = 1) -> list[torch.nn.Module]:
-    """A depthwise and a pointwise convolution."""
-    return [
-        torch.nn.Conv2d(inputs, inputs, 3, stride=stride, padding=1, groups=inputs), torch.nn.BatchNorm2d(inputs),
-        torch.nn.ReLU(), torch.nn.Conv2d(inputs, outputs, 1), torch.nn.BatchNorm2d(outputs), torch.nn.ReLU(),
-    ]  # fmt: skip
 
 
 def network() -> torch.nn.Module:

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import bearing
-from application import BUILD, UNIT, Network, Program, cached, checked, front_end, keep, lower, say, seed, train
+from application import BUILD, UNIT, Network, Program, cached, front_end, keep, lower, on_linux, say, seed, train
 
 BANDS = 40
 #: As main.cpp writes a result.
@@ -89,20 +89,14 @@ def make(epochs: int = 60) -> tuple[Network, dict[str, np.ndarray]]:
     return lower("vibration", model, given[:300], (1, BANDS)), windows
 
 
-def on_linux(samples: bytes, scores: np.ndarray, threshold: int) -> dict[str, Any]:
+def watched_on_linux(samples: bytes, scores: np.ndarray, threshold: int) -> dict[str, Any]:
     """The C++ and the Python program on the same windows: whether their scores are `scores`, and what they say last."""
     path = BUILD / "vibration" / "samples.raw"
     path.write_bytes(samples)
-    told: dict[str, Any] = {}
     commands: dict[str, list[object]] = {"Python": [sys.executable, HERE / "watch.py", path]}
     if program := Program.build("vibration", "host", [HERE / "linux.cpp", HERE / "features.cpp"]):
         commands[f"C++, static, {program.path.stat().st_size:,} bytes"] = [program.path, threshold, path]
-    for name, command in commands.items():
-        *lines, last = checked(command, BUILD).splitlines()
-        equal = [int(line.split()[2]) for line in lines] == scores.tolist()
-        told[name] = {"equal": equal, "said": last}
-        say(f"Linux, {name}: scores {'equal bit for bit' if equal else 'DIFFER'}; {last}")
-    return told
+    return on_linux("scores", commands, lambda lines: [int(line.split()[2]) for line in lines] == scores.tolist())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -135,7 +129,9 @@ def main(arguments: list[str] | None = None) -> int:
         figures["targets"][target] = {"equal": equal, "said": said}
         say(f"int8, {program}: features, outputs and scores {'equal bit for bit' if equal else 'DIFFER'}; {said}\n"
             f"{report(there, threshold)}\n{program.report}")  # fmt: skip
-    figures["linux"] = on_linux(samples, np.concatenate([here[name]["score"] for name in names]), int(threshold))
+    figures["linux"] = watched_on_linux(
+        samples, np.concatenate([here[name]["score"] for name in names]), int(threshold)
+    )
     keep("vibration", figures)
     parts = [*figures["targets"].values(), *figures["linux"].values()]
     return 0 if all(one["equal"] for one in parts) else 1

@@ -101,7 +101,8 @@ def test_a_list_in_python_is_found(text):
 @pytest.mark.parametrize("text", [
     "if (is_one_of(op, {op::view, op::permute_copy,\n op::t, op::select_int})) {",
     'constexpr std::string_view kMoves[] = {"aten::view", op::permute, op::t, op::select_int};',
-    "kKinds[] = {{op::view, Kind::moves}, {op::t, Kind::moves},\n {op::exp, Kind::function}, {op::log, Kind::function}};",
+    "kKinds[] = {{op::view, Kind::moves}, {op::t, Kind::moves},\n"
+    " {op::exp, Kind::function}, {op::log, Kind::function}};",
 ])  # fmt: skip
 def test_a_list_in_cpp_is_found(text):
     assert max(len(names) for names in cpp_lists(text)) == 4
@@ -110,7 +111,10 @@ def test_a_list_in_cpp_is_found(text):
 def test_tables_of_code_are_no_lists():
     python = "RULES = {aten.a.default: _a, aten.b.default: _b, aten.c.default: _c, aten.d.default: lambda node: node}"
     assert not [names for names in python_lists(python) if len(names) > MOST]
-    cpp = '{op::a, "A", true, &a, &emit_a}, {op::b, "B", true, &b, &emit_b}, {op::c, "C", true, &c}, {op::d, "D", true, &d}'
+    cpp = (
+        '{op::a, "A", true, &a, &emit_a}, {op::b, "B", true, &b, &emit_b}, '
+        '{op::c, "C", true, &c}, {op::d, "D", true, &d}'
+    )
     assert not [names for names in cpp_lists(cpp) if len(names) > MOST]
 
 

@@ -131,7 +131,8 @@ def test_the_reader_of_images_sees_recursion_and_large_frames(tmp_path: Path) ->
     need("cortex-m4")
     (tmp_path / "a.c").write_text(
         "int even(int); __attribute__((noinline)) int odd(int n) { return n == 0 ? 0 : 1 + even(n - 1) * 3; }\n"
-        "__attribute__((noinline)) int even(int n) { volatile char a[512]; a[0] = n; return n ? 1 + 3 * odd(n - 1) : a[0]; }\n"
+        "__attribute__((noinline)) int even(int n) {"
+        " volatile char a[512]; a[0] = n; return n ? 1 + 3 * odd(n - 1) : a[0]; }\n"
         "__attribute__((noinline)) int sum(int n) { volatile char a[n]; a[0] = 7; return a[0] + n; }\n"
         "int (*volatile g)(int) = sum; int flat(int n) { return 1 + 2 * g(n); }\n"
         "int main() { return odd(3) + sum(2) + flat(3); }\n"

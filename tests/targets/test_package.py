@@ -58,7 +58,8 @@ def prefix(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package for Cortex-M4, installed, with the kernels that the model calls."""
     build, prefix = tmp_path_factory.mktemp("bare"), tmp_path_factory.mktemp("prefix")
     run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}",
-        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/tests/targets/cortex_m/cortex-m4.cmake", f"-DET_SELECT_OPS={model}")  # fmt: skip
+        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/tests/targets/cortex_m/cortex-m4.cmake",
+        f"-DET_SELECT_OPS={model}")  # fmt: skip
     run("cmake", "--build", build, "--target", "et_sdk")
     run("cmake", "--install", build, "--component", "sdk", "--prefix", prefix)
     return prefix

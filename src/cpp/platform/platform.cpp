@@ -14,12 +14,14 @@
 namespace et::platform {
 namespace {
 
+using runtime::put_in_force;
+
 Platform g_current = {};
 
 uint64_t linked_now_ns() {
-  const et_tick_ratio_t ratio =
-      et_pal_ticks_to_ns_multiplier == nullptr ? et_tick_ratio_t{1, 1} : et_pal_ticks_to_ns_multiplier();
-  return ratio.denominator == 0 ? 0 : et_pal_current_ticks() * ratio.numerator / ratio.denominator;
+  const bool has_ratio = et_pal_ticks_to_ns_multiplier != nullptr;
+  return runtime::nanoseconds(et_pal_current_ticks(),
+                              has_ratio ? et_pal_ticks_to_ns_multiplier() : et_tick_ratio_t{1, 1});
 }
 
 void linked_write(LogLevel level, const char* text, size_t length) {
@@ -55,11 +57,6 @@ void write_message(LogLevel level, const char*, int, const char* message, size_t
   g_current.write(level, message, length);
 }
 
-template <typename Function>
-void set(Function& place, Function given) {
-  place = given == nullptr ? place : given;
-}
-
 }  // namespace
 
 const Platform& current() { return g_current; }
@@ -73,17 +70,17 @@ Error install(const Platform& given) {
   ET_CHECK_OR_RETURN(is_whole, InvalidArgument,
                      "a platform gives both of allocate and free, and of a critical section, and all or none of the "
                      "functions of threads");
-  set(g_current.now_ns, given.now_ns);
-  set(g_current.write, given.write);
-  set(g_current.abort, given.abort);
-  set(g_current.allocate, given.allocate);
-  set(g_current.free, given.free);
-  set(g_current.enter_critical, given.enter_critical);
-  set(g_current.leave_critical, given.leave_critical);
-  set(g_current.start_thread, given.start_thread);
-  set(g_current.make_signal, given.make_signal);
-  set(g_current.give, given.give);
-  set(g_current.wait, given.wait);
+  put_in_force(g_current.now_ns, given.now_ns);
+  put_in_force(g_current.write, given.write);
+  put_in_force(g_current.abort, given.abort);
+  put_in_force(g_current.allocate, given.allocate);
+  put_in_force(g_current.free, given.free);
+  put_in_force(g_current.enter_critical, given.enter_critical);
+  put_in_force(g_current.leave_critical, given.leave_critical);
+  put_in_force(g_current.start_thread, given.start_thread);
+  put_in_force(g_current.make_signal, given.make_signal);
+  put_in_force(g_current.give, given.give);
+  put_in_force(g_current.wait, given.wait);
   if (given.now_ns != nullptr) {
     runtime::platform_set_clock(given.now_ns);
   }

@@ -56,4 +56,15 @@ inline et_pal_log_level_t pal_level(LogLevel level) {
   return level == LogLevel::kDebug ? kDebug : level >= LogLevel::kError ? kError : kInfo;
 }
 
+/// 0 for a ratio that divides by nothing.
+inline uint64_t nanoseconds(et_timestamp_t ticks, et_tick_ratio_t ratio) {
+  return ratio.denominator == 0 ? 0 : ticks * ratio.numerator / ratio.denominator;
+}
+
+/// Puts a function in force, unless none was given.
+template <typename Function>
+void put_in_force(Function& place, Function given) {
+  place = given == nullptr ? place : given;
+}
+
 }  // namespace et::runtime

@@ -26,9 +26,8 @@ uint64_t linked_now_ns() {
   if (et_pal_current_ticks == nullptr) {
     return system_now_ns();
   }
-  const et_tick_ratio_t ratio =
-      et_pal_ticks_to_ns_multiplier == nullptr ? et_tick_ratio_t{1, 1} : et_pal_ticks_to_ns_multiplier();
-  return ratio.denominator == 0 ? 0 : et_pal_current_ticks() * ratio.numerator / ratio.denominator;
+  const bool has_ratio = et_pal_ticks_to_ns_multiplier != nullptr;
+  return nanoseconds(et_pal_current_ticks(), has_ratio ? et_pal_ticks_to_ns_multiplier() : et_tick_ratio_t{1, 1});
 }
 
 std::atomic<uint64_t (*)()> g_clock{&linked_now_ns};

@@ -18,6 +18,8 @@
 namespace et::extension {
 namespace {
 
+using runtime::put_in_force;
+
 /// `linked` where the program defines it, else ours.
 template <typename Function>
 Function linked_or(Function linked, Function ours) {
@@ -45,15 +47,7 @@ void log_to_pal(LogLevel level, const char* file, int line, const char* message,
                        length);
 }
 
-uint64_t now_by_pal() {
-  const et_tick_ratio_t ratio = pal_ticks_to_ns_multiplier();
-  return ratio.denominator == 0 ? 0 : pal_current_ticks() * ratio.numerator / ratio.denominator;
-}
-
-template <typename Function>
-void set(Function& place, Function given) {
-  place = given == nullptr ? place : given;
-}
+uint64_t now_by_pal() { return runtime::nanoseconds(pal_current_ticks(), pal_ticks_to_ns_multiplier()); }
 
 }  // namespace
 
@@ -66,12 +60,12 @@ bool register_pal(const PalImpl& impl) {
     return false;
   }
   PalImpl& now = in_force();
-  set(now.init, impl.init);
-  set(now.abort, impl.abort);
-  set(now.emit_log_message, impl.emit_log_message);
-  set(now.allocate, impl.allocate);
-  set(now.free, impl.free);
-  set(now.source_filename, impl.source_filename);
+  put_in_force(now.init, impl.init);
+  put_in_force(now.abort, impl.abort);
+  put_in_force(now.emit_log_message, impl.emit_log_message);
+  put_in_force(now.allocate, impl.allocate);
+  put_in_force(now.free, impl.free);
+  put_in_force(now.source_filename, impl.source_filename);
   if (impl.current_ticks != nullptr) {
     now.current_ticks = impl.current_ticks;
     now.ticks_to_ns_multiplier =
