@@ -27,7 +27,6 @@ VENV    := .venv
 BUILD   := build/dev
 BIN     := $(VENV)/bin
 PY      := $(BIN)/python
-SETS    ?= all
 SETUP   := $(PYTHON) tools/provision_system.py
 CMAKE   := $(BIN)/cmake
 CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON \
@@ -70,22 +69,23 @@ packages: tools
 # Ninja configures again when a CMake file changes; the other files that a configuration depends on stand here.
 $(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | tools
 	@$(TIMED) "configure, third-party builds" -- \
-	    $(CONFIGURE) -DET_INSTRUCTION_SETS=$(SETS)
+	    $(CONFIGURE) $(OPTIONS)
 	@touch $@
 
-# What the demo built for this machine alone is built for all when anything else asks for it.
+# What the demo left out is built when anything else asks for it.
 compiled: $(BUILD)/build.ninja
-	@if [ $(SETS) = all ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
-	    $(CONFIGURE) -DET_INSTRUCTION_SETS=all > /dev/null; fi
+	@if [ -z "$(OPTIONS)" ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
+	    $(CONFIGURE) -DET_INSTRUCTION_SETS=all -UET_BACKENDS > /dev/null; fi
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet $(TARGETS)
 
 # Packages are downloaded while the compiler works: nothing of the build imports them.
 build:
 	@$(MAKE) --no-print-directory -j2 packages compiled
 
-# The extension module is all that the demo runs: no tests, no tools, no kernels for other processors.
+# The extension module is all that the demo runs: no tests, no tools, no kernels for other processors or devices.
 demo:
-	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core SETS=native
+	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core \
+	    OPTIONS="-DET_INSTRUCTION_SETS=native -DET_BACKENDS=xnnpack"
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
