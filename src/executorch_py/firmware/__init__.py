@@ -246,7 +246,7 @@ def write_firmware(
         target: A name of ``TARGETS``.
         method: The method.
         measure: Build and run it where the tools are installed; without it the pools are larger than they need to be.
-        cost: Build and run a second project that records events, in ``cost``, and tell what each layer takes: ``report.cost``.
+        cost: Build and run it a second time, in ``build-cost``, and tell what each layer takes: ``report.cost``.
         strip: Leave out what only tools read: debug information and names.
         inputs: Example inputs; made up without them. The image holds them, and what this machine computes from them.
         tolerance: How much outputs may differ from those that a bundle expects, of the value and beside it: rtol, atol.
@@ -279,17 +279,14 @@ def write_firmware(
     with only_writer(Path(folder)):
         report = _write(Project(Path(folder), TARGETS[target]), model, pools, measure, cases)
         if cost and report.run is not None:
-            report = replace(report, cost=_counted(report, model, layers_of(whole, method)))
+            report = replace(report, cost=_counted(report, layers_of(whole, method)))
         return report
 
 
-def _counted(report: FirmwareReport, model: Model, layers: list[LayerCost]) -> tuple[LayerCost, ...]:
-    """The layers with instructions, from a project beside this one that records events."""
-    project = Project(report.folder / "cost", report.target)
-    pools = replace(_GENEROUS, arenas=report.pools.arenas, events=128 << 10)
-    plain_kernels = report.run.plain_kernels if report.run else None
-    project.write(model, pools, "For the costs of layers: more than it needs.", plain_kernels=plain_kernels)
-    return with_counts(layers, run(project, build(project)).etdump)
+def _counted(report: FirmwareReport, layers: list[LayerCost]) -> tuple[LayerCost, ...]:
+    """The layers with instructions, from an image that looks at the clock around each of them."""
+    project = Project(report.folder, report.target)
+    return with_counts(layers, run(project, build(project, ["-DEXECUTORCH_COST=ON"], "build-cost")).counts())
 
 
 def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: int) -> FirmwareReport:

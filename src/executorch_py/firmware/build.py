@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,10 @@ class Run:
         """The memory that it used."""
         return Pools(self.method_bytes, self.temp_bytes, arenas, self.event_bytes)
 
+    def counts(self) -> dict[int, int]:
+        """Place of an instruction of the program -> instructions of the target, where it was built for that."""
+        return {int(i): int(n) for i, n in re.findall(r"^cost: (\d+) (\d+)$", self.text, re.MULTILINE)}
+
 
 def missing_tools(target: Target) -> list[str]:
     """Programs that building and running for this target needs and that are not installed."""
@@ -76,15 +81,15 @@ def _run(command: list[str], what: str) -> str:
     return done.stdout
 
 
-def build(project: Project) -> Path:
-    """Configures and compiles; returns the program.
+def build(project: Project, options: Sequence[str] = (), folder: str = "build") -> Path:
+    """Configures and compiles in a folder of the project; returns the program.
 
     Raises:
         NotFoundError: A tool is not installed.
         InternalError: The build failed; the message ends with the compiler's.
     """
-    place = project.folder / "build"
-    configure = ["cmake", "-S", str(project.folder), "-B", str(place), "-G", "Ninja"]
+    place = project.folder / folder
+    configure = ["cmake", "-S", str(project.folder), "-B", str(place), "-G", "Ninja", *options]
     _run(configure, "configuring the firmware")
     _run(["cmake", "--build", str(place)], "building the firmware")
     return place / "firmware.elf"

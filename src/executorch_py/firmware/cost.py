@@ -11,8 +11,7 @@ in for it, and they weigh differently on each chip.
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -162,19 +161,9 @@ def _unpacked(data: bytes) -> Iterator[int]:
             value = shift = 0
 
 
-def with_counts(layers: list[LayerCost], etdump: bytes) -> tuple[LayerCost, ...]:
-    """The layers with the instructions that a target took for each in its last execution."""
-    # Here, since both take torch along.
-    from executorch_py.devtools.etdump.serialize import deserialize_from_etdump_flatcc
-    from executorch_py.devtools.inspector.events import AROUND_A_KERNEL
-
-    executions = [run for run in deserialize_from_etdump_flatcc(etdump).run_data if run.name == "Execute"]
-    counts = Counter[int]()
-    for event in (executions[-1].events or ()) if executions else ():
-        one = event.profile_event
-        if one is not None and one.chain_index >= 0 and one.name != AROUND_A_KERNEL:
-            counts[one.instruction_id] += one.end_time - one.start_time
-    return tuple(replace(layer, instructions=counts[layer.instruction]) for layer in layers)
+def with_counts(layers: list[LayerCost], counts: Mapping[int, int]) -> tuple[LayerCost, ...]:
+    """The layers with the instructions that a target took for each."""
+    return tuple(replace(layer, instructions=counts.get(layer.instruction, 0)) for layer in layers)
 
 
 def cost_text(layers: tuple[LayerCost, ...]) -> str:

@@ -121,7 +121,7 @@ def write_library(
             name=name,
             kernel_count=str(len(kernels.selected)),
             features="" if features is None else f" ET_FEATURES={features}",
-            without_tracer="" if traces else " ET_NO_EVENT_TRACER=1",
+            without_tracer="" if traces else " $<$<NOT:$<BOOL:${EXECUTORCH_COST}>>:ET_NO_EVENT_TRACER=1>",
             dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
             sources="\n".join(f"  src/{path}" for path in [*compiled, *own]),
             hot_properties=template("hot_sources.cmake.in", sources=hot) if hot else "",

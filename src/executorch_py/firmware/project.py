@@ -175,7 +175,10 @@ class Project:
             **kernel_sources(kernels),
             **backend_sources(backends),
             "memory.h": memory_header(pools, origin),
-            **{name: template(name) for name in ("main.cpp", "cases.h", "report.h", "report.cpp", "trace.h")},
+            **{
+                name: template(name)
+                for name in ("main.cpp", "cases.h", "report.h", "report.cpp", "trace.h", "cost.h", "cost.cpp")
+            },
             "cases.cpp": template("cases_examples.cpp" if model.bundle is None else "cases_bundled.cpp"),
             "CMakeLists.txt": self._cmake(model_files, traces=bool(pools.events)),
             "board/board.h": template("board/board.h"),

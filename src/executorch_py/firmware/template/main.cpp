@@ -6,6 +6,7 @@
 #include "backends.h"
 #include "board/board.h"
 #include "cases.h"
+#include "cost.h"
 #include "kernels.h"
 #include "memory.h"
 #include "model.h"
@@ -18,7 +19,7 @@ using namespace et;           // NOLINT(google-build-using-namespace): a program
 using namespace et::runtime;  // NOLINT(google-build-using-namespace)
 using firmware::write_number;
 
-alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes];
+alignas(16) uint8_t g_method_pool[firmware::kMethodPoolBytes + firmware::kTracerBytes];
 // Kernels take scratch memory at multiples of 64: what a run uses does not depend on where the pool lies.
 alignas(64) uint8_t g_temp_pool[firmware::kTempPoolBytes];
 alignas(16) uint8_t g_arena[firmware::kArenaBytes];
@@ -52,7 +53,7 @@ Error run() {
   MethodOptions options;
   options.kernels = &kernels;
   ET_TRY(options.backends, firmware::backends());
-  options.tracer = trace.tracer();
+  options.tracer = firmware::cost_tracer() != nullptr ? firmware::cost_tracer() : trace.tracer();
   Result<Method> loaded = firmware::load_method(program, firmware::kMethod, memory, options);
   if (!loaded.ok()) {
     method_pool.write_lack();
