@@ -102,6 +102,15 @@ void Move::run(const void* from, void* to) {
   }
 }
 
+Error move_view(KernelContext& context, const Tensor& self, const void* first, const portable::Sizes& sizes,
+                const portable::Sizes& strides, Tensor& out) {
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
+  Move move(self);
+  move.add_all(out.sizes(), {strides.data(), strides.size()}, out.strides());
+  move.run(first, out.mutable_data_ptr());
+  return Error::Ok;
+}
+
 bool fits_move(const EValue& from, const EValue& to) {
   if (!from.is_tensor() || !to.is_tensor()) {
     return false;

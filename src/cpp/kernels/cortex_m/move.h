@@ -40,6 +40,10 @@ inline void* place(const Tensor& tensor, int64_t dim, int64_t i) {
          i * tensor.stride(dim) * static_cast<int64_t>(tensor.element_size());
 }
 
+/// `out` gets these sizes, and of `self` the elements that lie at these strides from `first`.
+Error move_view(KernelContext& context, const Tensor& self, const void* first, const portable::Sizes& sizes,
+                const portable::Sizes& strides, Tensor& out);
+
 /// True for tensors of one type, of 8 or 32 bits an element, whose bytes are counted in 32 bits.
 bool fits_move(const EValue& from, const EValue& to);
 

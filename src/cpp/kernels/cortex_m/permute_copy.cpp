@@ -18,11 +18,7 @@ Error permute_copy_out(KernelContext& context, const Tensor& self, IntArrayRef d
   ET_CHECK_OR_RETURN(dims.size() == sizes.size() && seen + 1 == 1u << dims.size(), InvalidArgument,
                      "%s: %s does not name each dimension of %s once", kOp, ShapeText(dims).text,
                      ShapeText(self.sizes()).text);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
-  Move move(self);
-  move.add_all(out.sizes(), {strides.data(), strides.size()}, out.strides());
-  move.run(self.const_data_ptr(), out.mutable_data_ptr());
-  return Error::Ok;
+  return move_view(context, self, self.const_data_ptr(), sizes, strides, out);
 }
 
 }  // namespace et::kernels::cortex_m

@@ -11,11 +11,7 @@ Error select_copy_int_out(KernelContext& context, const Tensor& self, int64_t di
   portable::Sizes sizes(self.sizes()), strides(self.strides());
   sizes.erase(static_cast<size_t>(dim));
   strides.erase(static_cast<size_t>(dim));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
-  Move move(self);
-  move.add_all(out.sizes(), {strides.data(), strides.size()}, out.strides());
-  move.run(place(self, dim, index), out.mutable_data_ptr());
-  return Error::Ok;
+  return move_view(context, self, place(self, dim, index), sizes, strides, out);
 }
 
 }  // namespace et::kernels::cortex_m

@@ -14,11 +14,7 @@ Error transpose_copy_int_out(KernelContext& context, const Tensor& self, int64_t
     std::swap(sizes[dim0], sizes[dim1]);
     std::swap(strides[dim0], strides[dim1]);
   }
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
-  Move move(self);
-  move.add_all(out.sizes(), {strides.data(), strides.size()}, out.strides());
-  move.run(self.const_data_ptr(), out.mutable_data_ptr());
-  return Error::Ok;
+  return move_view(context, self, self.const_data_ptr(), sizes, strides, out);
 }
 
 }  // namespace et::kernels::cortex_m
