@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import executorch_py as et
+from executorch_py import quantizer
 from executorch_py.devtools.requirements import requirements
 from executorch_py.exir import ExecutorchBackendConfig
 
@@ -386,6 +387,24 @@ def test_quantized_inputs_and_outputs(delegated: bool, compatible: bool) -> None
     scale, zero, low, high = program.load_method("forward.output.0").execute([])
     real = q.dequantize_per_tensor(actual, scale, zero, low, high, torch.int8)
     assert torch.equal(real, expected)
+
+
+def test_quantized_borders_of_channels_last() -> None:
+    """The input's copies to another order are of integers; what comes out is what row-major integers give."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+    x = torch.randn(2, 3, 9, 7)
+    given = (x.to(memory_format=torch.channels_last), x)
+    got = []
+    for one in given:
+        quantized = quantizer.quantize(module.eval(), (one,), "static_int8", [(x,), (2 * x,)])
+        config = et.ExecutorchBackendConfig(quantized_io=True)
+        program = et.Runtime.get().load_program(et.to_edge_transform_and_lower(quantized).to_executorch(config).buffer)
+        method = program.load_method("forward")
+        assert str(method.metadata).count("Char") == 2
+        scale, zero, low, high = program.load_method("forward.input.0").execute([])
+        integers = torch.ops.quantized_decomposed.quantize_per_tensor(one, scale, zero, low, high, torch.int8)
+        got.append(method.execute([integers])[0])
+    assert torch.equal(*got)
 
 
 def test_quantized_borders_need_quantization() -> None:

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/op_views.h"
 #include "ops/names.h"
 #include "passes/quantized_values.h"
 
@@ -26,14 +27,26 @@ bool is_written(const ir::Graph& graph, size_t input) {
 /// Whether a node asks for a size of its argument only, which is the same for integers.
 bool reads_size(const ir::Node& node) { return node.op == op::sym_size_int; }
 
-/// How all users that read elements quantize the value; nothing when one does something else.
-std::optional<Activation> common_quantization(const ir::Value& value) {
+/// Whether a node gives its argument in another order of memory, as inputs come that are not row-major.
+bool changes_order(const ir::Node& node) {
+  return node.op == op::dim_order_ops_clone_dim_order ||
+         (node.op == op::dim_order_ops_to_dim_order_copy && ops::DimOrderOpsToDimOrderCopy_(node).dtype().is_none());
+}
+
+/// How all users that read elements quantize the value, in whatever order; nothing when one does something else, or
+/// gives the elements back.
+std::optional<Activation> common_quantization(const ir::Graph& graph, const ir::Value& value) {
   std::optional<Activation> found;
   for (const ir::Node* user : value.users()) {
     if (reads_size(*user)) {
       continue;
     }
-    const std::optional<Activation> own = user->op == kQuantizePerTensor ? affine_of(*user) : std::nullopt;
+    if (user->graph() != &graph || graph.is_output(user->result())) {
+      return std::nullopt;
+    }
+    const std::optional<Activation> own = user->op == kQuantizePerTensor ? affine_of(*user)
+                                          : changes_order(*user)         ? common_quantization(graph, *user->result())
+                                                                         : std::nullopt;
     if (!own || (found && !found->same_parameters(*own))) {
       return std::nullopt;
     }
@@ -42,28 +55,31 @@ std::optional<Activation> common_quantization(const ir::Value& value) {
   return found;
 }
 
+/// Makes the value, and what is only another order of it, the integers of `dtype` that its users quantize it to.
+void make_integers(ir::Graph& graph, ir::Value& value, ScalarType dtype) {
+  value.type.tensor.dtype = dtype;
+  const std::vector<ir::Node*> users = value.users();
+  for (ir::Node* user : users) {
+    if (changes_order(*user)) {
+      make_integers(graph, *user->result(), dtype);
+    } else if (!reads_size(*user)) {
+      graph.replace_all_uses(user->result(), &value);
+      graph.erase(user);
+    }
+  }
+}
+
 bool take_integers(ir::Graph& graph, ir::Program& program, size_t index) {
   ir::Value& input = *graph.inputs()[index];
   if (!input.type.is_tensor() || input.type.tensor.dtype != ScalarType::Float || graph.is_output(&input) ||
       is_written(graph, index)) {
     return false;
   }
-  const std::optional<Activation> activation = common_quantization(input);
-  const std::vector<ir::Node*> users = input.users();
-  const bool returned = std::any_of(users.begin(), users.end(), [&](const ir::Node* user) {
-    return !reads_size(*user) && (user->graph() != &graph || graph.is_output(user->result()));
-  });
-  if (!activation || returned) {
+  const std::optional<Activation> activation = common_quantization(graph, input);
+  if (!activation) {
     return false;
   }
-  input.type.tensor.dtype = activation->dtype;
-  for (ir::Node* user : users) {
-    if (reads_size(*user)) {
-      continue;
-    }
-    graph.replace_all_uses(user->result(), &input);
-    graph.erase(user);
-  }
+  make_integers(graph, input, activation->dtype);
   describe(program, graph, "input", index, *activation);
   return true;
 }
