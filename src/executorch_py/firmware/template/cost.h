@@ -1,6 +1,7 @@
 // What each instruction of the method costs: for `etpy firmware --cost`, which builds with -DEXECUTORCH_COST=ON.
 //
-// Not by trace.h: an ETDump records the allocations inside of a kernel, some 300 instructions each, in the kernel's span.
+// Not by trace.h: an ETDump records the allocations inside of a kernel in the kernel's span, some 300 instructions
+// each.
 #pragma once
 
 #include "runtime/event_tracer.h"
