@@ -71,11 +71,10 @@ def with_libraries(project: Path, folder: Path, lines: str, libraries: str, regi
     lists = (project / "CMakeLists.txt").read_text()
     lists = lists.replace("add_subdirectory(executorch)", lines).replace("PRIVATE executorch)", f"PRIVATE {libraries})")
     lists = lists.replace("${CMAKE_CURRENT_SOURCE_DIR}", str(project)).replace("${EXECUTORCH_LTO}", "OFF")
-    sources = next(line for line in lists.splitlines() if line.startswith("add_executable("))
-    own = sources
-    for name in ("main.cpp", "cases.cpp", "report.cpp", "model.cpp", "backends.cpp", "board/cortex_m.cpp"):
-        own = own.replace(f" {name}", f" {project / name}")
-    lists = lists.replace(sources, own)
+    start = lists.index("add_executable(firmware ")
+    end = lists.index(")", start)
+    sources = [name if name == "kernels.cpp" else str(project / name) for name in lists[start:end].split()[1:]]
+    lists = f"{lists[:start]}add_executable(firmware {' '.join(sources)}{lists[end:]}"
     (folder / "kernels.cpp").write_text(registering or (project / "kernels.cpp").read_text())
     options = (
         f"target_include_directories(firmware PRIVATE {project})\ntarget_compile_features(firmware PRIVATE cxx_std_17)"
