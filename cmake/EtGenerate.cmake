@@ -24,10 +24,11 @@ function(et_generate)
   _et_generated_library(${arg_NAME} ${arg_OUTPUTS})
 endfunction()
 
-# et_flatbuffer(NAME program_schema FOLDER schema SRCS program.fbs [OPTIONS --gen-object-api ...])
-# Compiles schemas to <FOLDER>/<stem>_generated.h. Link et::<NAME>: it brings the FlatBuffers headers too.
+# et_flatbuffer(NAME program_schema FOLDER schema SRCS program.fbs [OPTIONS --gen-object-api ...] [LAYOUTS program.fbs])
+# Compiles schemas to <FOLDER>/<stem>_generated.h, and those of LAYOUTS to <stem>_layout.h (schema/table_verifier.h).
+# Link et::<NAME>: it brings the FlatBuffers headers too.
 function(et_flatbuffer)
-  cmake_parse_arguments(arg "" "NAME;FOLDER" "SRCS;OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;FOLDER" "SRCS;OPTIONS;LAYOUTS" ${ARGN})
   set(headers)
   foreach(source IN LISTS arg_SRCS)
     get_filename_component(path ${source} ABSOLUTE)
@@ -38,6 +39,16 @@ function(et_flatbuffer)
       DEPENDS ${path}
       COMMENT "Compiling schema ${arg_FOLDER}/${stem}.fbs" VERBATIM)
     list(APPEND headers ${header})
+    if(source IN_LIST arg_LAYOUTS)
+      set(layout ${ET_GENERATED_DIR}/${arg_FOLDER}/${stem}_layout.h)
+      set(script ${CMAKE_SOURCE_DIR}/tools/gen_table_layouts.py)
+      add_custom_command(OUTPUT ${layout}
+        COMMAND ${ET_FLATC} --binary --schema -o ${CMAKE_CURRENT_BINARY_DIR} ${path}
+        COMMAND ${Python_EXECUTABLE} ${script} ${CMAKE_CURRENT_BINARY_DIR}/${stem}.bfbs ${layout}
+        DEPENDS ${path} ${script}
+        COMMENT "Laying out tables of ${arg_FOLDER}/${stem}.fbs" VERBATIM)
+      list(APPEND headers ${layout})
+    endif()
   endforeach()
   _et_generated_library(${arg_NAME} ${headers})
   target_link_libraries(et_${arg_NAME} INTERFACE et_third_party::flatbuffers)

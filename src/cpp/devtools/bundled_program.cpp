@@ -11,6 +11,7 @@
 #include "runtime/method.h"
 #include "runtime/program_verifier.h"
 #include "schema/bundled_program_generated.h"
+#include "schema/bundled_program_layout.h"
 
 namespace et::devtools {
 
@@ -205,10 +206,7 @@ Result<BundledProgram> BundledProgram::load(Span<const uint8_t> bytes) {
   ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(bytes.data()) % 16 == 0, InvalidArgument,
                      "the bundled program stands at %p, which is no multiple of 16; copy it to an aligned buffer",
                      static_cast<const void*>(bytes.data()));
-  const bool is_small = bytes.size() < FLATBUFFERS_MAX_BUFFER_SIZE;
-  flatbuffers::Verifier verifier(bytes.data(), is_small ? bytes.size() : 0,
-                                 runtime::flatbuffer_verifier_options(bytes.size()));
-  ET_CHECK_OR_RETURN(is_small && fb::VerifyBundledProgramBuffer(verifier), InvalidProgram,
+  ET_CHECK_OR_RETURN(schema::verify_tables(bytes, fb::kBundledProgramLayouts), InvalidProgram,
                      "the tables of the bundled program are damaged; the file is cut off or was changed");
   const fb::BundledProgram* const tables = fb::GetBundledProgram(bytes.data());
   for (uint32_t i = 0; i < count(tables->method_test_suites()); ++i) {

@@ -3,6 +3,7 @@
 #include "base/checked_math.h"
 #include "runtime/program_verifier.h"
 #include "schema/flat_tensor_generated.h"
+#include "schema/flat_tensor_layout.h"
 
 namespace et::runtime {
 namespace {
@@ -39,8 +40,8 @@ Result<FlatTensorDataMap> FlatTensorDataMap::load(DataLoader* loader) {
   map.loader_ = loader;
   map.segment_base_ = layout.segment_base_offset;
   ET_TRY(map.bytes_, loader->load(0, static_cast<size_t>(layout.flatbuffer_size)));
-  flatbuffers::Verifier verifier(map.bytes_.data(), map.bytes_.size(), flatbuffer_verifier_options(map.bytes_.size()));
-  ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(map.bytes_.data()) % 16 == 0 && fb::VerifyFlatTensorBuffer(verifier),
+  ET_CHECK_OR_RETURN(reinterpret_cast<uintptr_t>(map.bytes_.data()) % 16 == 0 &&
+                         schema::verify_tables({map.bytes_.data(), map.bytes_.size()}, fb::kFlatTensorLayouts),
                      InvalidExternalData, "the tables of the .ptd are damaged, or its bytes are not aligned to 16");
   map.tables_ = fb::GetFlatTensor(map.bytes_.data());
   const fb::FlatTensor& tables = *map.tables_;

@@ -33,7 +33,7 @@ uint32_t count(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-/// True when the elements may be read in place. The FlatBuffers verifier checks only where the length stands.
+/// True when the elements may be read in place. What verifies tables checks only where the length stands.
 template <typename T>
 bool is_aligned(Span<const T> elements) {
   return elements.empty() || reinterpret_cast<uintptr_t>(elements.data()) % alignof(T) == 0;

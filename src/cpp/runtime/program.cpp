@@ -6,6 +6,9 @@
 #include "runtime/external_data.h"
 #include "runtime/flatbuffer_views.h"
 #include "runtime/program_verifier.h"
+#include "schema/debug_info_layout.h"
+#include "schema/program_layout.h"
+#include "schema/shapes_layout.h"
 
 namespace et::runtime {
 namespace {
@@ -26,27 +29,20 @@ bool is_file_aligned(const FreeableBuffer& bytes) {
   return reinterpret_cast<uintptr_t>(bytes.data()) % kFileAlignment == 0;
 }
 
-/// Runs the FlatBuffers verifier over a whole buffer whose root is a T. The root offset must point inside.
-template <typename T>
-bool verify_tables(const FreeableBuffer& bytes, const char* identifier) {
-  if constexpr (!kVerifies) {
-    return true;
-  }
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), flatbuffer_verifier_options(bytes.size()));
-  return verifier.VerifyBuffer<T>(identifier);
+bool are_tables(const FreeableBuffer& bytes, const schema::TableLayouts& layouts) {
+  return !kVerifies || schema::verify_tables({bytes.data(), bytes.size()}, layouts);
 }
 
 /// Loads one of our named data entries and verifies that it is a table of its kind. `*bytes` stays empty when there is
 /// none.
-Error load_annotation(const NamedDataMap& map, const char* key, const char* identifier,
-                      bool (*verify)(const FreeableBuffer&, const char*), FreeableBuffer* bytes) {
+Error load_annotation(const NamedDataMap& map, const char* key, const schema::TableLayouts& layouts,
+                      FreeableBuffer* bytes) {
   if (!map.find(key, nullptr)) {
     return Error::Ok;
   }
   ET_TRY(*bytes, map.get(key));
-  ET_CHECK_OR_RETURN(
-      is_file_aligned(*bytes) && bytes->size() < schema::kMaxFlatbufferSize && verify(*bytes, identifier),
-      InvalidProgram, "named data '%s' is not a well-formed table of its kind", key);
+  ET_CHECK_OR_RETURN(is_file_aligned(*bytes) && are_tables(*bytes, layouts), InvalidProgram,
+                     "named data '%s' is not a well-formed table of its kind", key);
   return Error::Ok;
 }
 
@@ -64,7 +60,7 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
   ET_CHECK_OR_RETURN(is_file_aligned(program.bytes_), InvalidArgument,
                      "the program stands at address %p, which is not a multiple of %zu; copy it to an aligned buffer",
                      static_cast<const void*>(program.bytes_.data()), kFileAlignment);
-  ET_CHECK_OR_RETURN(verify_tables<fb::Program>(program.bytes_, fb::ProgramIdentifier()), InvalidProgram,
+  ET_CHECK_OR_RETURN(are_tables(program.bytes_, fb::kProgramLayouts), InvalidProgram,
                      "the tables of the program are damaged (an offset or length points outside of %" PRIu64
                      " bytes); the file is cut off or was changed",
                      layout.flatbuffer_size);
@@ -78,14 +74,13 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
   if (constants != nullptr && count(constants->offsets()) > 1) {
     ET_TRY(program.constants_, program.load_segment(constants->segment_index()));
   }
-  ET_RETURN_IF_ERROR(!has(Feature::kDebugInfo)
-                         ? Error::Ok
-                         : load_annotation(program.named_data_, "executorch_py.debug", fb::debug::DebugInfoIdentifier(),
-                                           &verify_tables<fb::debug::DebugInfo>, &program.debug_bytes_));
+  ET_RETURN_IF_ERROR(!has(Feature::kDebugInfo) ? Error::Ok
+                                               : load_annotation(program.named_data_, "executorch_py.debug",
+                                                                 fb::debug::kDebugInfoLayouts, &program.debug_bytes_));
   ET_RETURN_IF_ERROR(!has(Feature::kDynamicShapes)
                          ? Error::Ok
-                         : load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::ShapesIdentifier(),
-                                           &verify_tables<fb::shapes::Shapes>, &program.shapes_bytes_));
+                         : load_annotation(program.named_data_, "executorch_py.shapes", fb::shapes::kShapesLayouts,
+                                           &program.shapes_bytes_));
   if (has(Feature::kDebugInfo) && program.debug_bytes_.size() != 0) {  // verified tables have bytes
     program.debug_ = fb::debug::GetDebugInfo(program.debug_bytes_.data());
     ET_RETURN_IF_ERROR(!kVerifies ? Error::Ok

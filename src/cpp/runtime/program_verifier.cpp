@@ -461,14 +461,6 @@ uint64_t tensor_nbytes(const fb::Tensor& tensor) {
   return nbytes;
 }
 
-flatbuffers::Verifier::Options flatbuffer_verifier_options(size_t nbytes) {
-  flatbuffers::Verifier::Options options;
-  options.max_depth = 16;
-  const size_t limit = nbytes + 65536;
-  options.max_tables = limit > UINT32_MAX ? UINT32_MAX : static_cast<flatbuffers::uoffset_t>(limit);
-  return options;
-}
-
 bool is_utf8(std::string_view text) {
   const auto* p = reinterpret_cast<const uint8_t*>(text.data());
   const uint8_t* const end = p + text.size();

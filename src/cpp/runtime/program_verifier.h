@@ -1,6 +1,6 @@
 /// The semantic verifier: what a well-formed flatbuffer must also satisfy to be a program that may be trusted.
 ///
-/// For: Program::load, after the header and the FlatBuffers verifier. Internal to runtime.
+/// For: Program::load, after the header and the tables (schema/table_verifier.h). Internal to runtime.
 ///
 /// Guarantees, for each method:
 ///   - every index (values, operators, delegates, segments, constants, jump destinations) is in range;
@@ -72,9 +72,5 @@ inline bool is_external(const schema::Tensor& tensor) {
 
 /// True when `text` is well-formed UTF-8 (no overlong forms, surrogates or values beyond U+10FFFF).
 bool is_utf8(std::string_view text);
-
-/// Options of the FlatBuffers verifier for `nbytes` bytes of tables. The size bounds the number of tables that are
-/// looked at, so that tables which refer to the same tables again and again cannot take long.
-flatbuffers::Verifier::Options flatbuffer_verifier_options(size_t nbytes);
 
 }  // namespace et::runtime
