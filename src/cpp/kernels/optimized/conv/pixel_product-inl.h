@@ -25,8 +25,10 @@ using HalfPixelTag = hn::Half<PixelTag>;
 /// of 32.
 inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTilePixels : kTilePixels / 2;
 
-/// Numbers of a matrix that are fetched ahead of those that pixels meet.
-inline constexpr size_t kAhead = 512;
+/// Numbers of a matrix that are fetched ahead of those that pixels meet: four kilobytes, beyond which the processor's
+/// own prefetching does not look.
+inline constexpr size_t kAhead = 1024;
+inline constexpr size_t kLine = 16;  // numbers of a cache line
 
 /// What neighbouring pixels meet.
 struct PixelTile {
@@ -63,6 +65,9 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
     for (size_t c = 0; c < tile.windows.runs; ++c, run += tile.windows.run_step) {
       for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step) {
         hwy::Prefetch(taps + kAhead);
+        if (kTwo && hn::MaxLanes(d0) >= kLine) {
+          hwy::Prefetch(taps + kAhead + kLine);
+        }
         const V0 tap0 = hn::LoadU(d0, taps);
         const V1 tap1 = kTwo ? hn::LoadU(d1, taps + lanes0) : hn::Zero(d1);
 #pragma GCC unroll 16
