@@ -25,9 +25,9 @@ using HalfPixelTag = hn::Half<PixelTag>;
 /// of 32.
 inline constexpr size_t kWideTilePixels = hn::MaxLanes(PixelTag()) >= 16 ? kTilePixels : kTilePixels / 2;
 
-/// Numbers of a matrix that are fetched ahead of those that pixels meet: four kilobytes, beyond which the processor's
-/// own prefetching does not look.
-inline constexpr size_t kAhead = 1024;
+/// Numbers of a matrix that are fetched ahead of those that pixels meet: those of 32 steps of two vectors. Fitted on
+/// matrices beyond the caches, with vectors of 32 and 64 bytes.
+inline constexpr size_t kAhead = 64 * hn::MaxLanes(PixelTag());
 inline constexpr size_t kLine = 16;  // numbers of a cache line
 
 /// What neighbouring pixels meet.
