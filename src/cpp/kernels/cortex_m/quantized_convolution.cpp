@@ -117,11 +117,10 @@ Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter
   ET_CHECK_OR_RETURN(groups > 0 && weight.size(1) * groups == input.size(1) && weight.size(0) % groups == 0,
                      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
-  portable::Sizes sizes(input.sizes());
-  sizes[1] = weight.size(0);
+  int64_t sizes[4] = {input.size(0), weight.size(0), 0, 0};  // portable::Sizes has room for more dimensions
   portable::ConvolutionExtents extents;
-  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, portable::Sizes(weight.sizes()), numbers, &extents, &sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
+  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, weight.sizes(), numbers, &extents, sizes));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   for (size_t d = 0; d < 2; ++d) {
     g->in[d] = static_cast<int32_t>(extents.in[d + 1]);
     g->out[d] = static_cast<int32_t>(extents.out[d + 1]);

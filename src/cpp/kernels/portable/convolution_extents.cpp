@@ -14,7 +14,7 @@ Error check_window(const char* op, int64_t size, int64_t kernel, int64_t stride,
 }
 
 Error plan_extents(const char* op, const Tensor& input, IntArrayRef weight, const ConvolutionNumbers& numbers,
-                   ConvolutionExtents* extents, Sizes* sizes) {
+                   ConvolutionExtents* extents, int64_t* sizes) {
   ConvolutionExtents& e = *extents;
   const int64_t spatial = static_cast<int64_t>(weight.size()) - 2;
   const int64_t lead = input.dim() - spatial;
@@ -46,7 +46,7 @@ Error plan_extents(const char* op, const Tensor& input, IntArrayRef weight, cons
     const bool fits = numbers.is_transposed ? e.out[d] >= 0 : padded >= reach;
     ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
                        ShapeText(input.sizes()).text);
-    (*sizes)[lead + i] = e.out[d];
+    sizes[lead + i] = e.out[d];
   }
   return Error::Ok;
 }

@@ -207,7 +207,7 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, IntArray
   ET_RETURN_IF_ERROR(check_channels(op, input, weight, bias, spatial, numbers.is_transposed, numbers.groups, &p));
   Sizes sizes(input.sizes());
   sizes[input.dim() - spatial - 1] = p.out_channels;
-  ET_RETURN_IF_ERROR(plan_extents(op, input, weight, numbers, &p, &sizes));
+  ET_RETURN_IF_ERROR(plan_extents(op, input, weight, numbers, &p, sizes.data()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   spread_strides(input, spatial, p.in_strides);
   spread_strides(out, spatial, p.out_strides);

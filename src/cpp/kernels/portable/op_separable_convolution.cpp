@@ -105,7 +105,7 @@ Error separable_convolution_out(KernelContext& context, const Tensor& input, con
                      ShapeText(weight.sizes()).text);
   ConvolutionExtents e;
   Sizes sizes(input.sizes());
-  ET_RETURN_IF_ERROR(plan_extents(kOp, input, weight.sizes(), {stride, padding, {}}, &e, &sizes));
+  ET_RETURN_IF_ERROR(plan_extents(kOp, input, weight.sizes(), {stride, padding, {}}, &e, sizes.data()));
   sizes[1] = out_channels;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {

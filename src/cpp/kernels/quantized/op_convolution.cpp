@@ -157,7 +157,7 @@ Error read_geometry(const Tensor& input, const Tensor& weight, const portable::C
       ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   *sizes = Sizes(input.sizes());
   (*sizes)[1] = g->out_channels;
-  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, Sizes(weight.sizes()), numbers, g, sizes));
+  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, Sizes(weight.sizes()), numbers, g, sizes->data()));
   portable::spread_strides(input, spatial, g->in_strides);
   portable::spread_strides(weight, spatial, g->weight_strides);
   return Error::Ok;

@@ -224,7 +224,7 @@ Error plan_convolution(KernelContext& context, const char* op, const Tensor& inp
   p->out_channels = out_channels / groups;
   Sizes sizes(input.sizes());
   sizes[lead - 1] = out_channels;
-  ET_RETURN_IF_ERROR(portable::plan_extents(op, input, weight, numbers, p, &sizes));
+  ET_RETURN_IF_ERROR(portable::plan_extents(op, input, weight, numbers, p, sizes.data()));
   return resize_tensor(context, out, sizes);
 }
 
