@@ -10,7 +10,7 @@
 #   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make tidy      clang-tidy over the C++ sources
-#   make size      bytes of the runtime              make mcu       the runtime on a Cortex-M55 in QEMU
+#   make size      bytes of the runtime by target    make mcu       the runtime on a Cortex-M55 in QEMU
 #   make mcu-table     firmware of four networks, beside the peers: docs/reference/microcontroller_figures.md
 #   make sanitize  C++ tests and the sweep over      make fuzz      libFuzzer targets, FUZZ_SECONDS=60 each
 #                  all kernels under sanitizers
@@ -219,8 +219,9 @@ neon: setup
 	@cd tests/cpp/kernels/optimized && qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 	    $(abspath build/neon)/bin/et_test_kernels_optimized --gtest_brief=1 --gtest_filter='-*Library*:QuantizedDepthwise*'
 
+# ARGS="--base main": what changed since then.
 size: setup
-	@$(PY) tools/size_report.py
+	@$(PY) tools/size_report.py $(ARGS)
 
 sanitized-build: setup
 	@$(CMAKE) -S . -B $(SANITIZED) -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF \
