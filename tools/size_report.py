@@ -55,9 +55,7 @@ def build(sources: Path, tree: Path, target: Target, messages: bool, tracer: boo
     for command in (configure, ["ninja", "-C", str(tree), "size_probe", "size_empty"]):
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
-            raise RuntimeError(
-                f"'{' '.join(command[:3])} ...' failed:\n{result.stdout[-4000:]}{result.stderr[-4000:]}"
-            )
+            raise RuntimeError(f"'{' '.join(command[:3])} ...' failed:\n{result.stdout[-4000:]}{result.stderr[-4000:]}")
 
 
 def _said(*command: str | Path, cwd: Path = ROOT) -> str:
@@ -117,7 +115,7 @@ def sources_of(revision: str) -> Path:
 
 def table_of(target: str, now: tuple[int, Counter[str]], before: tuple[int, Counter[str]] | None) -> str:
     """Parts of the runtime, their bytes, and the change where there is something to compare with."""
-    rows = {name: size for name, size in now[1].most_common()}
+    rows = dict(now[1].most_common())
     rows |= {"everything else": now[0] - sum(now[1].values()), "runtime, text + data": now[0]}
     old: dict[str, int] = {}
     if before is not None:

@@ -36,7 +36,8 @@ def test_runtime_alone_is_within_its_budget(size_report, target):
 def test_the_table_tells_what_changed(size_report):
     now = (1000, Counter({"loading a method": 600, "running a method": 300}))
     before = (1100, Counter({"loading a method": 700, "running a method": 300}))
-    lines = {line[:40].strip(): line[40:].split() for line in size_report.table_of("cortex-m4", now, before).splitlines()}
+    text = size_report.table_of("cortex-m4", now, before)
+    lines = {line[:40].strip(): line[40:].split() for line in text.splitlines()}
     assert lines == {
         "cortex-m4": ["bytes", "change"],
         "loading a method": ["600", "-100"],
