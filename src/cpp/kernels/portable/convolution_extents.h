@@ -3,7 +3,7 @@
 /// For: convolutions of numbers and of integers, their gradients, unfolding. Not for: pools, which round up too.
 ///
 ///     ConvolutionExtents extents;
-///     ET_RETURN_IF_ERROR(plan_extents(kOp, input, weight.sizes(), {stride, padding, dilation}, &extents, sizes.data()));
+///     ET_RETURN_IF_ERROR(plan_extents(kOp, input, weight.sizes(), numbers, &extents, sizes.data()));
 #pragma once
 
 #include "kernels/portable/shape.h"
@@ -41,9 +41,9 @@ inline StepRange steps_inside(int64_t start, int64_t step, int64_t count, int64_
 ///         of two products of them overflows.
 Error check_window(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation);
 
-/// Fills the extents from the last dimensions of `input` and of the weight's sizes [out or in, in or out, spatial…],
-/// and sets the last dimensions of `sizes` (of the output, whose rank is the input's) to theirs. Errors: InvalidArgument, naming `op`, for lists
-/// of another length, numbers out of range and kernels that are larger than the padded input.
+/// Fills the extents from the last dimensions of `input` and of the weight's sizes [out or in, in or out, spatial…].
+/// `sizes`, of an output of the input's rank, gets theirs as the last dimensions. Errors: InvalidArgument, naming `op`,
+/// for lists of another length, numbers out of range and kernels that are larger than the padded input.
 Error plan_extents(const char* op, const Tensor& input, IntArrayRef weight, const ConvolutionNumbers& numbers,
                    ConvolutionExtents* extents, int64_t* sizes);
 
