@@ -81,7 +81,7 @@ py::list kernels_of(CallableMethod& method) {
     if (kernel == nullptr) {
       continue;
     }
-    for (const KernelTable& table : process_runtime().kernels.tables()) {
+    for (const KernelTable& table : method.host().program()->options().kernels->tables()) {
       if (table.has(kernel)) {
         out.append(py::make_tuple(i, kernel->name, table.library, table.variant(kernel)));
       }

@@ -12,6 +12,10 @@
 #include "bindings/tensor_conversion.h"
 #include "bindings/topics.h"
 #include "devtools/host/etdump_gen.h"
+#include "kernels/cortex_m/register.h"
+#include "kernels/portable/register.h"
+#include "kernels/prim/register.h"
+#include "kernels/quantized/register.h"
 
 namespace py = pybind11;
 
@@ -149,6 +153,20 @@ class MethodDescription {
   MethodMeta meta_;
 };
 
+/// The kernels that projects for microcontrollers compile, in the order in which those register them: with them a host
+/// chooses and computes what such a project does. Errors (CoreError): those of registering them.
+const runtime::KernelRegistry& firmware_kernels() {
+  static const runtime::KernelRegistry* const kernels = [] {
+    static runtime::KernelRegistry registry;
+    check(kernels::cortex_m::register_cortex_m_kernels(registry));
+    check(kernels::portable::register_portable_kernels(registry));
+    check(kernels::quantized::register_quantized_kernels(registry));
+    check(kernels::prim::register_prim_kernels(registry));
+    return &registry;
+  }();
+  return *kernels;
+}
+
 /// What Program.from_… takes beside the program.
 struct Profile {
   bool is_on = false;
@@ -177,8 +195,12 @@ std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std:
 }
 
 std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files,
-                                        bool enable_etdump, size_t debug_nbytes) {
-  const runtime::HostOptions options = options_for(std::move(data_files), true, {enable_etdump, debug_nbytes});
+                                        bool enable_etdump, size_t debug_nbytes, bool has_firmware_kernels) {
+  runtime::HostOptions options = options_for(std::move(data_files), true, {enable_etdump, debug_nbytes});
+  if (has_firmware_kernels) {
+    options.kernels = &firmware_kernels();
+    options.pool = nullptr;
+  }
   // The view holds the bytes: of a bytearray, too, which then cannot be resized while the program lives.
   std::shared_ptr<Py_buffer> view(new Py_buffer{}, [](Py_buffer* held) {
     const py::gil_scoped_acquire gil;
@@ -320,7 +342,7 @@ void init_runtime_program(py::module_& module) {
       .def_static("from_file", &load_file, py::arg("path"), py::arg("data_files") = std::vector<std::string>(),
                   py::arg("mmap") = true, py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0)
       .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>(),
-                  py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0)
+                  py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0, py::arg("firmware_kernels") = false)
       .def_property_readonly("has_etdump", [](const HostProgram& program) { return etdump_of(program) != nullptr; })
       .def("etdump_bytes", &etdump_bytes, "The ETDump of what was recorded so far")
       .def(

@@ -16,20 +16,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from executorch_py import _core
 from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.devtools.bundled_program.serialize import deserialize_from_flatbuffer_to_bundled_program, encoded
-from executorch_py.element_types import ScalarType, torch_name
 from executorch_py.errors import InternalError, InvalidArgumentError, NotSupportedError
-from executorch_py.method_metadata import TensorInfo
 from executorch_py.runtime import Runtime
 
 from .backends import backends_of, require_accelerator
 from .build import Image, Run, build, image_of, missing_tools, run
 from .cost import LayerCost, cost_text, layers_of, with_counts
+from .examples import made_up, program_bytes, raw_bytes
 from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
 
@@ -121,44 +118,6 @@ class FirmwareReport:
         return f"as expected in {cases}" if matches else f"NOT as expected in one or more of {cases}"
 
 
-def _bytes_of(program: Any) -> bytes:
-    if isinstance(program, (bytes, bytearray, memoryview)):
-        return bytes(program)
-    if isinstance(program, (str, os.PathLike)):
-        return Path(program).read_bytes()
-    if hasattr(program, "serialize_to_schema"):  # a BundledProgram
-        return encoded(program.serialize_to_schema())
-    buffer = getattr(program, "buffer", None)
-    if buffer is None:
-        raise InvalidArgumentError(
-            f"program is a {type(program).__name__}, must be a path, bytes, a BundledProgram or what to_executorch() "
-            "returns"
-        )
-    return bytes(buffer)
-
-
-def _example(info: TensorInfo) -> np.ndarray[Any, Any]:
-    """Numbers of both signs; zeros for indices, which are always in range."""
-    dtype = info.dtype()
-    count = int(np.prod(info.sizes(), dtype=np.int64))
-    wave = np.sin(np.arange(count) * 0.37).reshape(info.sizes())
-    if dtype is ScalarType.BFloat16:
-        raise NotSupportedError("example inputs cannot be made up for torch.bfloat16: give them")
-    kind = np.dtype(torch_name(dtype))
-    if kind.kind == "f":
-        return wave.astype(kind)
-    if kind.itemsize == 1 and kind.kind in "iu":
-        limits = np.iinfo(kind)
-        return ((wave + 1) / 2 * (limits.max - limits.min) + limits.min).astype(kind)
-    return np.zeros(info.sizes(), kind)
-
-
-def _raw(value: Any, dim_order: Sequence[int]) -> bytes:
-    """The bytes of a tensor as they lie in memory."""
-    array = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-    return np.ascontiguousarray(array.transpose(dim_order)).tobytes()
-
-
 def _absent_backends(data: bytes, method: str) -> list[str]:
     """Backends that only the target has."""
     meta = Runtime.get().load_program(data).metadata(method)
@@ -175,19 +134,19 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
         values = [meta.input_tensor_meta(i) for i in range(meta.num_inputs()) if meta.input_kind(i) == "Tensor"]
         if len(values) != meta.num_inputs():
             raise NotSupportedError(f"method {name!r} for {', '.join(missing)} takes numbers; give it tensors only")
-        given = [_raw(x, info.dim_order()) for x, info in zip(inputs or map(_example, values), values, strict=True)]
+        given = [raw_bytes(x, info.dim_order()) for x, info in zip(inputs or map(made_up, values), values, strict=True)]
         return Model(data, name, given, []), arenas
     method = program.load_method(name)
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(meta.num_inputs())]
     if inputs is None:
-        inputs = [_example(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]
+        inputs = [made_up(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]
     outputs = method.execute(list(inputs))
     results = []
     for i, value in enumerate(outputs):
         if meta.output_kind(i) != "Tensor":
             raise NotSupportedError(f"output {i} of method {name!r} is a {meta.output_kind(i)}, must be a Tensor")
-        results.append(_raw(value, meta.output_tensor_meta(i).dim_order()))
-    given = [_raw(value, info.dim_order()) if info else b"" for value, info in zip(inputs, infos, strict=True)]
+        results.append(raw_bytes(value, meta.output_tensor_meta(i).dim_order()))
+    given = [raw_bytes(value, info.dim_order()) if info else b"" for value, info in zip(inputs, infos, strict=True)]
     return Model(data, name, given, results), arenas
 
 
@@ -265,7 +224,7 @@ def write_firmware(
         raise InvalidArgumentError(
             f"cost needs a run in an emulator, which counts instructions; {target} has none here"
         )
-    data = _bytes_of(program)
+    data = program_bytes(program)
     cases = 0
     if data[4:8] == b"BP08":
         if inputs is not None:
@@ -307,7 +266,7 @@ def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: i
             project.write(model, pools, origin, plain_kernels=plain_kernels)
             elf = build(project)
             measured = run(project, elf)
-        image = None if project.target.is_host else image_of(project, elf)
+        image = None if project.target.is_host else image_of(elf)
         if pools.events:
             etdump = project.folder / "run.etdp"
             etdump.write_bytes(measured.etdump)

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from executorch_py.errors import InternalError, NotFoundError, NotSupportedError
 
-from .project import Pools, Project
+from .project import Pools
 from .targets import Target
 
 _SECONDS = 600
@@ -81,8 +82,19 @@ def _run(command: list[str], what: str) -> str:
     return done.stdout
 
 
-def build(project: Project, options: Sequence[str] = (), folder: str = "build") -> Path:
-    """Configures and compiles in a folder of the project; returns the program.
+class Buildable(Protocol):
+    """A folder with a CMakeLists.txt for a target, and the name of the program that it makes."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def program(self) -> str: ...
+
+
+def build(project: Buildable, options: Sequence[str] = (), folder: str = "build") -> Path:
+    """Configures and compiles in a folder of the project; returns its program.
 
     Raises:
         NotFoundError: A tool is not installed.
@@ -92,10 +104,10 @@ def build(project: Project, options: Sequence[str] = (), folder: str = "build") 
     configure = ["cmake", "-S", str(project.folder), "-B", str(place), "-G", "Ninja", *options]
     _run(configure, "configuring the firmware")
     _run(["cmake", "--build", str(place)], "building the firmware")
-    return place / "firmware.elf"
+    return place / project.program
 
 
-def image_of(project: Project, elf: Path) -> Image:
+def image_of(elf: Path) -> Image:
     """Sizes of the sections of a program for a microcontroller."""
     text = _run(["arm-none-eabi-size", "-A", str(elf)], "reading section sizes")
     sizes = {name: int(size) for name, size in re.findall(r"^(\.[\w.]+)\s+(\d+)", text, re.MULTILINE)}
@@ -110,7 +122,7 @@ def image_of(project: Project, elf: Path) -> Image:
     return Image(code, initialised + bss, sizes.get(".text", 0), rodata, initialised, bss)
 
 
-def run(project: Project, elf: Path) -> Run:
+def run(project: Buildable, elf: Path) -> Run:
     """Runs the program, in the emulator where the target is not this machine.
 
     Raises:

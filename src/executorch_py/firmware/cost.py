@@ -102,7 +102,7 @@ def layers_of(data: bytes, method: str = "forward") -> list[LayerCost]:
     used = [set(named(call.numbers(1))) if kind == _KERNEL_CALL and call else set() for kind, call in calls]
     lives = _lives(used, plan)
     names = [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
-    origins = _origins(data, root, method)
+    origins = origins_of(data, root, method)
     return [
         LayerCost(
             i,
@@ -130,7 +130,7 @@ def _lives(used: list[set[int]], plan: Table) -> dict[int, tuple[int, int]]:
     return lives
 
 
-def _origins(data: bytes, root: Table, method: str) -> dict[int, tuple[str, str]]:
+def origins_of(data: bytes, root: Table, method: str) -> dict[int, tuple[str, str]]:
     """Instruction -> module and line, from the file's debug information (src/cpp/schema/debug_info.fbs)."""
     entry = next((one for one in root.tables(7) if one.text(0) == "executorch_py.debug"), None)
     if entry is None or data[8:12] != b"eh00":

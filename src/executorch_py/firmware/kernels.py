@@ -16,7 +16,8 @@ from executorch_py.sdk import folder as _package
 
 #: The sources that the package carries.
 PACKAGED = Path(_package) / "share" / "source"
-_OPERATORS = Path(_package) / "share" / "ops.yaml"
+#: The table of operators that it was built with.
+OPERATORS = Path(_package) / "share" / "ops.yaml"
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,14 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
     """
     if not (PACKAGED / "cpp" / "runtime").is_dir():
         raise NotFoundError(f"{PACKAGED} has no sources; install executorch_py with them, or run `make build`")
-    ops = read_table(_OPERATORS)
+    ops = read_table(OPERATORS)
     kernels = {op.kernel_schema.name: op for op in ops if op.kernel}
     prims = primitives()
     if missing := sorted(set(selected) - set(kernels) - set(prims)):
+        dtypes = {name: ", ".join(sorted(selected[name] or ())) for name in missing}
+        called = ", ".join(f"{name} ({dtypes[name]})" if dtypes[name] else name for name in missing)
         raise InvalidArgumentError(
-            f"the model calls {', '.join(missing)}: no kernel library for microcontrollers has it; "
+            f"the model calls {called}: no kernel library for microcontrollers has it; "
             "lower the model with ExecutorchBackendConfig(compatible=True), or write a kernel for it"
         )
     selection = Selection(dict(selected))

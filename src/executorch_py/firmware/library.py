@@ -26,7 +26,7 @@ from .sources import SourceTree
 
 _TEMPLATES = Path(__file__).resolve().parent / "template"
 #: Of the runtime, what only hosts have.
-_HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
+HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
 #: Kernels whose loops stand in files beside them, or that a model calls at its ends: compiled for size.
 _SMALL = frozenset(
     f"kernels/cortex_m/{name}.cpp"
@@ -62,6 +62,40 @@ def source_tree(generated: Path) -> SourceTree:
     return SourceTree((PACKAGED / "generated", PACKAGED / "cpp", PACKAGED / "third_party", generated))
 
 
+def copy_sources(
+    folder: Path, kernels: Kernels, first: Sequence[str], without: frozenset[str] = HOSTED, own: Sequence[str] = ()
+) -> dict[str, Path]:
+    """Copies what files need into ``folder``, with the tables of the kernels; what else lies there goes.
+
+    Args:
+        folder: The sources go into its ``src``, those of others into its ``third_party``.
+        kernels: The kernels.
+        first: Files to begin with, below a root of sources.
+        without: Files that are left out.
+        own: Files of ``src`` that the caller writes.
+
+    Returns:
+        File below ``src`` or ``third_party`` -> what it is a copy of.
+    """
+    generated = folder / "src"
+    for path, text in kernels.tables.items():
+        write_if_changed(generated / path, text)
+    found = source_tree(generated).closure(first, without=without)
+    for path, source in found.items():
+        copy = folder / ("third_party" if path.startswith("flatbuffers/") else "src") / path
+        if source != copy:
+            write_if_changed(copy, source.read_text(encoding="utf-8"))
+    _drop_others(generated, {*found, *own})
+    return found
+
+
+def hot_properties(kernels: Kernels, compiled: Sequence[str]) -> str:
+    """Lines of CMake that have the kernels that compute compiled for speed."""
+    places = tuple(f"kernels/{library}/" for library in kernels.libraries if library != "portable") or ("kernels/",)
+    hot = "\n".join(f"  src/{path}" for path in compiled if path.startswith(places) and path not in _SMALL)
+    return template("hot_sources.cmake.in", sources=hot) if hot else ""
+
+
 def write_library(
     folder: Path,
     kernels: Kernels,
@@ -84,22 +118,13 @@ def write_library(
         extra: Files beside these; one that only hosts have takes the place of the bare platform.
         traces: The runtime records events.
     """
-    generated = folder / "src"
-    for path, text in kernels.tables.items():
-        write_if_changed(generated / path, text)
     first = [*kernels.sources, "threads/single_thread.cpp", "base/crc32.h", *extra]
     first += [f"runtime/{path.name}" for path in sorted((PACKAGED / "cpp" / "runtime").glob("*.cpp"))]
     first += [source for backend in backends for source in backend.sources]
     first += [f"platform/{name}.cpp" for name in _PLATFORM] if has_runtime else []
-    without = (_HOSTED - set(extra)) | ({"runtime/platform_bare.cpp"} if _HOSTED & set(extra) else set())
-    found = source_tree(generated).closure(first, without=without)
-    for path, source in found.items():
-        copy = folder / ("third_party" if path.startswith("flatbuffers/") else "src") / path
-        if source != copy:
-            write_if_changed(copy, source.read_text(encoding="utf-8"))
+    without = (HOSTED - set(extra)) | ({"runtime/platform_bare.cpp"} if HOSTED & set(extra) else set())
     own = [f"{name}/register.cpp"] if name else []
-    _drop_others(generated, {*found, *own})
-    places = tuple(f"kernels/{library}/" for library in kernels.libraries if library != "portable") or ("kernels/",)
+    found = copy_sources(folder, kernels, first, without, own)
     macros = [
         f"set_source_files_properties({' '.join(f'src/{source}' for source in backend.sources)} PROPERTIES "
         f'COMPILE_DEFINITIONS "{";".join(backend.definitions)}")'
@@ -108,12 +133,11 @@ def write_library(
     ]
     left_out = ("platform/",) if has_runtime else _RUNTIME
     compiled = sorted(path for path in found if path.endswith(".cpp") and not path.startswith(left_out))
-    hot = "\n".join(f"  src/{path}" for path in compiled if path.startswith(places) and path not in _SMALL)
     if name:
         prefix = "" if has_runtime else "executorch_py/"
         header, registering = kernel_sources(kernels, name, f"{name}/register.h", prefix).values()
         write_if_changed(folder / "include" / name / "register.h", header)
-        write_if_changed(generated / name / "register.cpp", registering)
+        write_if_changed(folder / "src" / name / "register.cpp", registering)
     write_if_changed(
         folder / "CMakeLists.txt",
         template(
@@ -124,7 +148,7 @@ def write_library(
             without_tracer="" if traces else " $<$<NOT:$<BOOL:${EXECUTORCH_COST}>>:ET_NO_EVENT_TRACER=1>",
             dtypes=", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors",
             sources="\n".join(f"  src/{path}" for path in [*compiled, *own]),
-            hot_properties=template("hot_sources.cmake.in", sources=hot) if hot else "",
+            hot_properties=hot_properties(kernels, compiled),
             definitions="\n".join([*kernels.definitions, *macros]),
         ),
     )

@@ -48,7 +48,7 @@ class Model:
         return self.data if self.bundle is None else self.bundle
 
 
-def _array(name: str, data: bytes, section: str = "") -> str:
+def byte_array(name: str, data: bytes, section: str = "") -> str:
     """A C array of bytes."""
     lines = [", ".join(map(str, data[i : i + 24])) for i in range(0, len(data), 24)] or ["0"]
     place = f'__attribute__((section("{section}"))) ' if section else ""
@@ -88,9 +88,9 @@ inline constexpr double kRtol = {model.tolerance[0]!r}, kAtol = {model.tolerance
 
 }}  // namespace firmware
 """
-    parts = ['#include "model.h"\n\nnamespace firmware {\n', _array("kModel", model.file, ".model")]
+    parts = ['#include "model.h"\n\nnamespace firmware {\n', byte_array("kModel", model.file, ".model")]
     for kind, arrays in (("Input", model.inputs), ("Output", model.outputs)):
-        parts += ["namespace {"] + [_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)]
+        parts += ["namespace {"] + [byte_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)]
         rows = [f"{{k{kind}{i}, {len(data)}}}" for i, data in enumerate(arrays)] or ["{nullptr, 0}"]
         parts += ["}  // namespace", f"extern const Bytes k{kind}s[] = {{{', '.join(rows)}}};\n"]
     return {"model.h": header, "model.cpp": "\n".join(parts) + "\n}  // namespace firmware\n"}
@@ -142,6 +142,8 @@ def only_writer(folder: Path) -> Iterator[None]:
 class Project:
     """A folder with a firmware project. Files that are the user's to change are written once."""
 
+    program = "firmware.elf"
+
     def __init__(self, folder: Path, target: Target) -> None:
         """`folder` is made when it is not there."""
         self.folder = folder
@@ -187,7 +189,7 @@ class Project:
             files["board/host.cpp"] = template("board/host.cpp")
         else:
             files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
-            files["board/cortex_m.ld"] = self._linker_script(len(model.file))
+            files["board/cortex_m.ld"] = linker_script(self.target, len(model.file))
             files["toolchain.cmake"] = template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
         if pools.events:
             files["trace.cpp"] = template("trace.cpp")
@@ -224,14 +226,15 @@ class Project:
             link_options=options + (run if emulator or self.target.is_host else ""),
         )
 
-    def _linker_script(self, model_size: int) -> str:
-        """Large models go where flash of their own stands."""
-        regions = {region.name: region for region in self.target.regions}
-        room = regions["FLASH"].length - (160 << 10)  # for code and the examples
-        place = "FLASH" if model_size <= room or "DDR" not in regions else "DDR"
-        lines = [
-            f"  {r.name:<6}({r.access}) : ORIGIN = {r.origin:#010x}, LENGTH = {r.length >> 10}K"
-            for r in self.target.regions
-            if r.name in ("FLASH", "RAM", place)
-        ]
-        return template("board/cortex_m.ld.in", board=self.target.board, regions="\n".join(lines), model_region=place)
+
+def linker_script(target: Target, model_size: int) -> str:
+    """The linker script of a target's board; large models go where flash of their own stands."""
+    regions = {region.name: region for region in target.regions}
+    room = regions["FLASH"].length - (160 << 10)  # for code and the examples
+    place = "FLASH" if model_size <= room or "DDR" not in regions else "DDR"
+    lines = [
+        f"  {r.name:<6}({r.access}) : ORIGIN = {r.origin:#010x}, LENGTH = {r.length >> 10}K"
+        for r in target.regions
+        if r.name in ("FLASH", "RAM", place)
+    ]
+    return template("board/cortex_m.ld.in", board=target.board, regions="\n".join(lines), model_region=place)

@@ -1,0 +1,155 @@
+"""A program as straight-line C++: its instructions as calls of kernels, its weights in flash, its memory in one array.
+
+For: products that run one model and have no room, or no wish, for a file and an interpreter. Not for: delegates, and
+sizes that change from call to call; ``etpy firmware`` runs these.
+
+    from executorch_py.native import build_native
+
+    report = build_native("model.pte", "model", target="cortex-m55")
+    print(report)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from executorch_py import _core
+from executorch_py.codegen.flatbuffer import DamagedError
+from executorch_py.codegen.pte_delegates import delegates_of
+from executorch_py.errors import InternalError, InvalidArgumentError, NotSupportedError
+from executorch_py.firmware.build import build, missing_tools, run
+from executorch_py.firmware.examples import program_bytes
+from executorch_py.firmware.features import Feature, features_of
+from executorch_py.firmware.kernels import choose_kernels, selection_of
+from executorch_py.firmware.project import only_writer
+from executorch_py.firmware.targets import TARGETS
+from executorch_py.runtime import Program
+
+from .examples import examples_of
+from .layout import lay_out
+from .literals import identifier
+from .plan import read_plan
+from .project import Example, NativeProject
+from .report import NativeReport, measured
+
+__all__ = ["NativeReport", "build_native"]
+
+_MOST_SCRATCH = 96 << 10  # what kernels get before a run has told what they need
+
+
+def build_native(
+    program: Any,
+    folder: str | os.PathLike[str],
+    target: str = "host",
+    *,
+    name: str | None = None,
+    inputs: Sequence[Any] | None = None,
+    library: bool = False,
+    measure: bool = True,
+    check: bool = False,
+) -> NativeReport:
+    """Writes a program as C++ that needs no runtime and no file, and builds it where the target's tools are installed.
+
+    The folder gets ``NAME.h`` (a header for C), ``NAME.cpp`` (one statement for each instruction), ``weights.bin``, the
+    sources of the kernels that it calls, and a CMakeLists.txt that makes ``libNAME.a`` and a program that runs it on
+    examples. Its outputs are those of the interpreter with the same kernels, bit for bit.
+
+    Args:
+        program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned.
+        folder: Where everything goes.
+        target: A name of ``executorch_py.firmware.TARGETS``.
+        name: What the functions in C begin with; else the file's name, or "model".
+        inputs: Example inputs of the method ``forward``, or of the only one; made up without them.
+        library: Write and build the library and its header only.
+        measure: Build and run it where the tools are installed; without it kernels get more scratch memory than they need.
+        check: Build the interpreter for the same target as well (``etpy firmware``), and compare: sizes, instructions,
+            start, and outputs bit for bit.
+
+    Raises:
+        InvalidArgumentError: No such target; not a program; it has delegates, or a kernel that microcontrollers have not.
+        NotSupportedError: Sizes change from call to call; weights lie in other files; check without a way to run.
+        InvalidStateError: Another call writes or builds in the folder.
+        InternalError: The tools are there and the build or the run failed; the message has their output.
+    """
+    if target not in TARGETS:
+        raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
+    wanted = TARGETS[target]
+    data = program_bytes(program)
+    called = identifier(name or _stem(program))
+    core = _load(data)
+    plan = read_plan(data, core)
+    layout = lay_out(plan)
+    examples = examples_of(Program(core), plan, inputs)
+    missing = tuple(missing_tools(wanted))
+    if check and (missing or library or not measure):
+        raise InvalidArgumentError(
+            f"check runs the program in {wanted.board}: "
+            + (f"{', '.join(missing)} is not installed" if missing else "give it without library, and with measure")
+        )
+    project = NativeProject(Path(folder), wanted, called, plan, layout, selection_of(data))
+    with only_writer(project.folder):
+        return _write(project, examples, data, library, measure and not missing, missing, check)
+
+
+def _stem(program: Any) -> str:
+    return Path(program).stem if isinstance(program, (str, os.PathLike)) else "model"
+
+
+def _load(data: bytes) -> _core.Program:
+    """The verified program, with the kernels of firmware.
+
+    Raises:
+        InvalidArgumentError, NotSupportedError: Code cannot be written for it; the message says what to do.
+    """
+    try:
+        delegates = sorted({one.backend_id for one in delegates_of(data)})
+    except (DamagedError, ValueError) as error:
+        raise InvalidArgumentError(f"not a .pte file: {error}") from None
+    core = _core.Program.from_bytes(data, firmware_kernels=True)  # verifies it
+    if delegates:
+        raise InvalidArgumentError(
+            f"the model calls delegates ({', '.join(delegates)}), for which no code is written: lower it without a "
+            "partitioner, or use `etpy firmware`"
+        )
+    choose_kernels(selection_of(data), None)  # names what is missing
+    if features_of(data) & Feature.DYNAMIC_SHAPES:
+        raise NotSupportedError(_dynamic(Program(core)))
+    return core
+
+
+def _dynamic(program: Program) -> str:
+    for name in sorted(program.method_names):
+        meta = program.metadata(name)
+        for i in range(meta.num_inputs()):
+            if meta.input_kind(i) == "Tensor" and meta.input_tensor_meta(i).is_dynamic():
+                label = meta.input_name(i) or str(i)
+                return (
+                    f"input {label} of method {name!r} has sizes that change from call to call: export the model "
+                    "without dynamic_shapes, or use `etpy firmware`"
+                )
+    return "the sizes of a tensor depend on data: use `etpy firmware`, whose runtime gives it memory"
+
+
+def _write(
+    project: NativeProject, examples: list[Example], data: bytes, library: bool, measure: bool,
+    missing: tuple[str, ...], check: bool,
+) -> NativeReport:  # fmt: skip
+    shown = [] if library else examples
+    project.write(_MOST_SCRATCH, "more than it needs: not measured", shown or examples)
+    if not measure:
+        if library:
+            project.write(_MOST_SCRATCH, "more than it needs: not measured", [])
+        return measured(project, None, missing)
+    done = run(project, build(project))
+    project.write(done.temp_bytes, "measured", shown)
+    place = build(project)
+    if library:
+        return measured(project, None, missing)
+    done = run(project, place)
+    if done.temp_bytes and not done.matches:
+        raise InternalError(f"{project.name}: outputs differ from the interpreter's:\n{done.text}")
+    del data, check
+    return measured(project, done, missing)

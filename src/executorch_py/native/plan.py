@@ -1,0 +1,253 @@
+"""What code is written from: the methods of a verified program as plain values, with the bytes of their constants.
+
+    plan = read_plan(Path("model.pte").read_bytes())
+    plan.methods["forward"].steps
+
+Numbers of slots are those of src/cpp/schema/program.fbs. The runtime has verified the bytes before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from executorch_py import _core
+from executorch_py.codegen.flatbuffer import Table, read_root
+from executorch_py.element_types import ScalarType, torch_name
+from executorch_py.errors import NotSupportedError
+from executorch_py.firmware.cost import origins_of
+
+__all__ = ["Call", "JumpFalse", "Lists", "Method", "Move", "Plan", "Tensor", "Value", "read_plan"]
+
+_EXTERNAL = 1  # of TensorDataLocation
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor value.
+
+    Attributes:
+        dtype: Its element type.
+        sizes: Its sizes, which never change.
+        dim_order: Dimensions, outermost in memory first.
+        memory: Id of the planned buffer it lies in; 0: none.
+        offset: Bytes from the start of that buffer.
+        constant: Its bytes where it is a constant.
+        initial: Its bytes before the first call where it is state with a value of its own.
+        name: Its fully qualified name where it is state.
+    """
+
+    dtype: ScalarType
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    memory: int = 0
+    offset: int = 0
+    constant: bytes | None = None
+    initial: bytes | None = None
+    name: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return prod(self.sizes) * item_size(self.dtype)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A list by the places of its items in the table of values; -1 = None."""
+
+    kind: str  # "int", "tensor" or "optional"
+    items: tuple[int, ...]
+
+
+#: None, a number, a text, a tensor, a list of other values, or a list of doubles or bools.
+Value = None | int | float | bool | str | Tensor | Lists | tuple[float, ...] | tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Calls a kernel of a library, "portable" say, with values by their places."""
+
+    kernel: str
+    library: str
+    args: tuple[int, ...]
+    origin: str = ""  # module and line of Python; "" where the file does not say
+
+
+@dataclass(frozen=True)
+class Move:
+    """Makes value ``to`` another name of value ``source``."""
+
+    source: int
+    to: int
+
+
+@dataclass(frozen=True)
+class JumpFalse:
+    """Goes to a step where a bool, or a tensor of one, is false."""
+
+    condition: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry point; ``buffers`` are the bytes of its planned memory by id, from 1 on."""
+
+    name: str
+    values: tuple[Value, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    steps: tuple[Call | Move | JumpFalse | None, ...]  # None: nothing to do
+    buffers: Mapping[int, int]
+
+    def tensor(self, place: int) -> Tensor:
+        """The value at a place that is known to be a tensor."""
+        value = self.values[place]
+        assert isinstance(value, Tensor)
+        return value
+
+    @property
+    def moved(self) -> frozenset[int]:
+        """Values that become others' names."""
+        return frozenset(step.to for step in self.steps if isinstance(step, Move))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program: its methods, and which of their buffers are state that they share."""
+
+    methods: Mapping[str, Method]
+    state: frozenset[int]
+
+
+def item_size(dtype: ScalarType) -> int:
+    """Bytes of an element."""
+    name = torch_name(dtype)
+    return 2 if name == "bfloat16" else np.dtype(name).itemsize
+
+
+class _Reader:
+    """The tables of a program and the bytes behind them."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.root = read_root(data, b"ET12")
+        self.base = struct.unpack_from("<Q", data, 24)[0] if data[8:12] == b"eh00" else 0
+        self.segments = [(one.scalar(0, "Q"), one.scalar(1, "Q")) for one in self.root.tables(4)]
+
+    def sub_segment(self, table: Table | None, index: int, nbytes: int) -> bytes:
+        assert table is not None
+        start = self.base + self.segments[table.scalar(0, "I")][0] + table.numbers(1, "Q")[index]
+        return self.data[start : start + nbytes]
+
+    def tensor(self, table: Table) -> Tensor:
+        extra, planned, index = table.table(9), table.table(6), table.scalar(5, "I")
+        plain = Tensor(
+            ScalarType(table.scalar(0, "b")), tuple(table.numbers(2)), tuple(table.raw(3)),
+            name=extra.text(1) if extra else "",
+        )  # fmt: skip
+        if extra is not None and extra.scalar(2, "b") == _EXTERNAL:
+            raise NotSupportedError(
+                f"tensor {plain.name!r} is not part of the program: lower the model without external weights and "
+                "without sparse constants"
+            )
+        constant = initial = None
+        if index and planned is None:
+            constant = self.sub_segment(self.root.table(5), index, plain.nbytes)
+        elif index:
+            tables = self.root.tables(6)
+            initial = self.sub_segment(tables[extra.scalar(0, "Q") if extra else 0], index, plain.nbytes)
+        memory, offset = 0, 0
+        if planned is not None:
+            memory = planned.scalar(0, "I")
+            offset = planned.scalar(1, "I") + (planned.scalar(2, "I") << 32)
+        return Tensor(plain.dtype, plain.sizes, plain.dim_order, memory, offset, constant, initial, plain.name)
+
+    def value(self, table: Table) -> Value:
+        kind, content = table.scalar(0, "B"), table.table(1)
+        if content is None:
+            return None
+        readers: dict[int, Any] = {
+            2: lambda: content.scalar(0, "q"),
+            3: lambda: bool(content.scalar(0, "B")),
+            4: lambda: content.scalar(0, "d", 0.0),
+            5: lambda: self.tensor(content),
+            6: lambda: content.text(0),
+            7: lambda: Lists("int", tuple(content.numbers(0, "q"))),
+            8: lambda: tuple(content.numbers(0, "d")),
+            9: lambda: tuple(map(bool, content.raw(0))),
+            10: lambda: Lists("tensor", tuple(content.numbers(0))),
+            11: lambda: Lists("optional", tuple(content.numbers(0))),
+        }
+        return readers[kind]() if kind in readers else None
+
+    def method(self, plan: Table, libraries: Mapping[int, str]) -> Method:
+        names = [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
+        origins = origins_of(self.data, self.root, plan.text(0))
+
+        def step(place: int, instruction: Table) -> Call | Move | JumpFalse | None:
+            kind, content = instruction.scalar(0, "B"), instruction.table(1)
+            if content is None or kind == 5:  # memory of data-dependent tensors, which there are none of
+                return None
+            first, second = content.scalar(0, "i"), content.scalar(1, "i") if kind != 1 else 0
+            if kind == 1:
+                origin = "  ".join(filter(None, origins.get(place, ())))
+                return Call(names[first], libraries[place], tuple(content.numbers(1)), origin)
+            return Move(first, second) if kind == 3 else JumpFalse(first, second)
+
+        return Method(
+            plan.text(0),
+            tuple(self.value(one) for one in plan.tables(2)),
+            tuple(plan.numbers(3)),
+            tuple(plan.numbers(4)),
+            tuple(step(i, one) for chain in plan.tables(5)[:1] for i, one in enumerate(chain.tables(2))),
+            {i: nbytes for i, nbytes in enumerate(plan.numbers(8, "q")) if i},
+        )
+
+
+def read_plan(data: bytes, program: _core.Program) -> Plan:
+    """The methods of a program.
+
+    Args:
+        data: Its bytes.
+        program: The same, loaded with the kernels of firmware; each call gets the one that the runtime chooses.
+
+    Raises:
+        NotSupportedError: A tensor's bytes are in another file.
+        Error: What a load says of a program that is damaged or calls what there is not.
+    """
+    reader = _Reader(data)
+    methods = {}
+    for plan in reader.root.tables(1):
+        chosen = {i: library for i, _, library, _ in _core.kernels_of(program.load_method(plan.text(0)))}
+        methods[plan.text(0)] = reader.method(plan, chosen)
+    return Plan(methods, _state_of(methods))
+
+
+def _state_of(methods: Mapping[str, Method]) -> frozenset[int]:
+    """Ids of memory that is state (docs/reference/format.md, "Mutable state")."""
+    ids = {memory for method in methods.values() for memory in method.buffers}
+    return frozenset(memory for memory in ids if _is_state(memory, [*methods.values()]))
+
+
+def _is_state(memory: int, methods: list[Method]) -> bool:
+    users = [(m, [v for v in m.values if isinstance(v, Tensor) and v.memory == memory]) for m in methods]
+    users = [(method, tensors) for method, tensors in users if tensors]
+    tensors = [tensor for _, found in users for tensor in found]
+
+    def is_named(tensor: Tensor, among: list[Tensor]) -> bool:
+        return any(
+            one.name and one.offset <= tensor.offset and tensor.offset + tensor.nbytes <= one.offset + one.nbytes
+            for one in among
+        )
+
+    if tensors and all(is_named(tensor, found) for _, found in users for tensor in found):
+        return True
+    sizes = {method.buffers.get(memory) for method, _ in users}
+    return memory == 2 and not any(tensor.name for tensor in tensors) and len(users) > 1 and len(sizes) == 1

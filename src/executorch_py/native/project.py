@@ -1,0 +1,178 @@
+"""Writes the folder of a generated model: code, weights, kernels, and a program that runs it on examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.codegen.kernel_library import write_if_changed
+from executorch_py.codegen.ops_yaml import read_table
+from executorch_py.firmware.kernels import OPERATORS, Kernels, choose_kernels
+from executorch_py.firmware.library import copy_sources, hot_properties
+from executorch_py.firmware.library import template as firmware_template
+from executorch_py.firmware.project import byte_array, linker_script
+from executorch_py.firmware.targets import Target
+
+from .layout import Layout
+from .plan import Call, Plan
+from .source import generated_sources, prefix_of, source_of_call
+
+__all__ = ["Example", "NativeProject"]
+
+_TEMPLATES = Path(__file__).resolve().parent / "template"
+#: Of the runtime, what generated code and kernels call.
+_RUNTIME = ("runtime/kernel.cpp", "runtime/memory_allocator.h", "threads/single_thread.cpp")
+#: Folders with several kernels behind one header.
+_BESIDE = ("kernels/cortex_m/", "kernels/prim/")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call: a method, bytes of its inputs (none for what was fixed) and outputs (None for None)."""
+
+    method: str
+    inputs: Sequence[bytes]
+    outputs: Sequence[bytes | None]
+    is_float: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class NativeProject:
+    """A folder with a generated model."""
+
+    folder: Path
+    target: Target
+    name: str
+    plan: Plan
+    layout: Layout
+    selected: Mapping[str, set[str] | None]  # kernel -> element types
+
+    @property
+    def program(self) -> str:
+        """The file that a build makes: a program, by its path in the folder of the build."""
+        return f"{self.name}_run.elf"
+
+    def write(self, scratch: int, origin: str, examples: Sequence[Example]) -> None:
+        """Writes everything; a file is touched only when its content changes.
+
+        Args:
+            scratch: Bytes of memory for kernels.
+            origin: A sentence on where the number is from.
+            examples: What the program runs; none: a library without a program.
+
+        Raises:
+            InvalidArgumentError: The model calls kernels that microcontrollers have not; they are named with dtypes.
+        """
+        ops = {op.kernel_schema.name: op for op in read_table(OPERATORS) if op.kernel}
+        calls = [step for method in self.plan.methods.values() for step in method.steps if isinstance(step, Call)]
+        kernels = choose_kernels(
+            self.selected, frozenset(call.kernel for call in calls if call.library != "cortex_m")
+        )
+        headers = sorted({source_of_call(call, ops) for call in calls})
+        sources = [one.removesuffix(".h") + ".cpp" for one in headers]
+        beside = [one for one in kernels.sources if one.startswith(_BESIDE) and not one.endswith("register.cpp")]
+        found = copy_sources(self.folder, kernels, [*headers, *sources, *beside, *_RUNTIME])
+        compiled = sorted(path for path in found if path.endswith(".cpp"))
+        section = ".rodata" if self.target.is_host else ".model"
+        files = {
+            **generated_sources(self.name, self.plan, self.layout, ops, scratch, origin),
+            "native.h": _template("native.h"),
+            "weights.cpp": _template("weights.cpp.in", name=self.name, section=section),
+            "CMakeLists.txt": self._cmake(kernels, compiled, has_program=bool(examples)),
+            **(self._program(examples) if examples else {}),
+        }
+        if not self.target.is_host:
+            files["toolchain.cmake"] = firmware_template(
+                "toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags
+            )
+        for name, text in files.items():
+            write_if_changed(self.folder / name, text)
+        weights = self.folder / "weights.bin"
+        if not weights.exists() or weights.read_bytes() != self.layout.weights:
+            weights.write_bytes(self.layout.weights)
+
+    def _cmake(self, kernels: Kernels, compiled: Sequence[str], has_program: bool) -> str:
+        dtypes = ", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors"
+        options = ""
+        if not self.target.is_host:
+            options = (
+                "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
+                f"target_link_options({self.name}_run PRIVATE -T ${{script}} -Wl,--gc-sections)\n"
+                f"set_target_properties({self.name}_run PROPERTIES LINK_DEPENDS ${{script}})"
+            )
+        executable = _template(
+            "executable.cmake.in", name=self.name, link_options=options,
+            board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
+        )  # fmt: skip
+        return _template(
+            "CMakeLists.txt.in",
+            name=self.name,
+            target=self.target.name,
+            program=f" and build/{self.program}" if has_program else "",
+            kernel_count=str(len(kernels.selected)),
+            dtypes=dtypes,
+            sources="\n".join(f"  src/{path}" for path in compiled),
+            lto="ON" if has_program else "OFF",
+            is_host="ON" if self.target.is_host else "OFF",
+            hot_properties=hot_properties(kernels, compiled),
+            definitions="\n".join(kernels.definitions),
+            executable=executable if has_program else "",
+        )
+
+    def _program(self, examples: Sequence[Example]) -> Mapping[str, str]:
+        files = {
+            "main.cpp": _template("main.cpp"),
+            "examples.h": _template(
+                "examples.h", weights=str(len(self.layout.weights)), tensors=str(sum(self.layout.arrays.values()))
+            ),
+            "examples.cpp": _examples(self.name, self.plan, examples),
+            "board/board.h": firmware_template("board/board.h"),
+        }
+        board = "board/host.cpp" if self.target.is_host else "board/cortex_m.cpp"
+        files[board] = firmware_template(board)
+        if not self.target.is_host:
+            files["board/cortex_m.ld"] = linker_script(self.target, len(self.layout.weights))
+        return files
+
+
+def _template(file: str, /, **values: str) -> str:
+    text = (_TEMPLATES / file).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _examples(name: str, plan: Plan, examples: Sequence[Example]) -> str:
+    arrays: list[str] = []
+
+    def rows(kind: str, contents: Sequence[bytes | None]) -> str:
+        found = []
+        for content in contents:
+            if not content:
+                found.append("{nullptr, 0}")
+                continue
+            arrays.append(byte_array(f"k{kind}{len(arrays)}", content).replace("extern ", ""))
+            found.append(f"{{k{kind}{len(arrays) - 1}, {len(content)}}}")
+        return ", ".join(found) or "{nullptr, 0}"
+
+    lines, table = [], []
+    for e, example in enumerate(examples):
+        floats = ", ".join(str(one).lower() for one in example.is_float) or "false"
+        lines.append(f"const Bytes kGiven{e}[] = {{{rows('Input', example.inputs)}}};")
+        lines.append(f"const Bytes kWanted{e}[] = {{{rows('Output', example.outputs)}}};")
+        lines.append(f"const bool kIsFloat{e}[] = {{{floats}}};")
+        prefix = prefix_of(name, example.method, plan)
+        table.append(
+            f'    {{"{example.method}", {prefix}_run, {prefix}_input, {prefix}_output, kGiven{e}, '
+            f"{len(example.inputs)}, kWanted{e}, {len(example.outputs)}, kIsFloat{e}}},"
+        )
+    return "\n".join([
+        '#include "examples.h"\n', f'#include "{name}.h"\n', "namespace firmware {", "namespace {", *arrays, *lines,
+        "}  // namespace", "extern const Example kExamples[] = {", *table, "};",
+        f"extern const size_t kNumExamples = {len(examples)};",
+        f"extern const char* (*const kFailed)() = {name}_failed;",
+        f"extern void (*const kResetState)() = {name}_reset_state;",
+        f"extern size_t (*const kScratchUsed)() = {name}_scratch_used;",
+        "}  // namespace firmware\n",
+    ])  # fmt: skip
