@@ -69,9 +69,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "compat": ("errors", "foundation", "runtime", "lowering"),
     "testing": ("errors", "runtime", "graphs", "lowering", "devtools"),
     "firmware": ("errors", "foundation", "codegen", "runtime", "devtools"),
+    "native": ("errors", "foundation", "codegen", "runtime", "firmware"),
     "cli": (
         "errors", "foundation", "codegen", "operators", "runtime", "graphs", "exir", "lowering", "devtools",
-        "quantizer.flow", "firmware",
+        "quantizer.flow", "firmware", "native",
     ),
 }  # fmt: skip
 

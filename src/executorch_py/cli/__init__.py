@@ -15,6 +15,7 @@ etpy plan my.models:make                        what lives at the peak of the pl
 etpy compare a.pte b.pte                        sizes, operators, times and numbers of two programs
 etpy bundle model.pte my.models:make -o model.bpte   a program with test cases in its file
 etpy firmware model.pte -o folder               a project that runs a program on a microcontroller
+etpy build model.pte -o folder                  the program as C++ code without an interpreter, built for a target
 etpy passes                                     the compiler's passes
 etpy doctor                                     what is installed, what this machine has, one inference
 etpy completion bash                            a script that completes commands and options in a shell
@@ -36,6 +37,7 @@ from executorch_py.errors import ExecutorchError
 
 from . import (
     bench,
+    build,
     bundle,
     compare,
     completion,
@@ -62,7 +64,7 @@ __all__ = ["main"]
 #: In the order of ``etpy --help``.
 _COMMANDS = (
     *(export, run, inspect, validate, bench, profile, trace, plan, compare, bundle, quantization),
-    *(ops, select, strip, firmware, passes, doctor),
+    *(ops, select, strip, firmware, build, passes, doctor),
 )
 
 

@@ -266,7 +266,7 @@ def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: i
             project.write(model, pools, origin, plain_kernels=plain_kernels)
             elf = build(project)
             measured = run(project, elf)
-        image = None if project.target.is_host else image_of(elf)
+        image = None if project.target.is_host else image_of(elf, project.target)
         if pools.events:
             etdump = project.folder / "run.etdp"
             etdump.write_bytes(measured.etdump)

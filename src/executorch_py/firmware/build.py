@@ -107,16 +107,17 @@ def build(project: Buildable, options: Sequence[str] = (), folder: str = "build"
     return place / project.program
 
 
-def image_of(elf: Path) -> Image:
-    """Sizes of the sections of a program for a microcontroller."""
-    text = _run(["arm-none-eabi-size", "-A", str(elf)], "reading section sizes")
+def image_of(elf: Path, target: Target) -> Image:
+    """Sizes of the sections of a program, without the model and its examples."""
+    prefix = "" if target.is_host else "arm-none-eabi-"
+    text = _run([f"{prefix}size", "-A", str(elf)], "reading section sizes")
     sizes = {name: int(size) for name, size in re.findall(r"^(\.[\w.]+)\s+(\d+)", text, re.MULTILINE)}
-    symbols = _run(["arm-none-eabi-nm", "-S", "-C", str(elf)], "reading symbols")
+    symbols = _run([f"{prefix}nm", "-S", "-C", str(elf)], "reading symbols")
     examples = sum(
         int(size, 16)
         for size in re.findall(r"^\w+ (\w+) \w firmware::.*::k(?:Input|Output)\d+$", symbols, re.MULTILINE)
     )
-    rodata = sizes.get(".rodata", 0) + sizes.get(".ARM.exidx", 0) - examples
+    rodata = sizes.get(".rodata", 0) + sizes.get(".ARM.exidx", 0) + sizes.get(".data.rel.ro", 0) - examples
     initialised, bss = sizes.get(".data", 0), sizes.get(".bss", 0)
     code = sizes.get(".text", 0) + rodata + initialised
     return Image(code, initialised + bss, sizes.get(".text", 0), rodata, initialised, bss)

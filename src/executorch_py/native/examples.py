@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,31 +15,32 @@ from executorch_py.runtime import Program
 from .plan import Plan
 from .project import Example
 
-__all__ = ["examples_of"]
+__all__ = ["examples_of", "inputs_of"]
 
 #: How numbers that a method returns lie in memory.
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 
 
-def examples_of(program: Program, plan: Plan, inputs: Sequence[Any] | None) -> list[Example]:
-    """A call of each method; two where there is state, which the first leaves behind.
-
-    Args:
-        program: The program, whose state is as it begins.
-        plan: The same.
-        inputs: Those of ``forward``, or of the only method; the others' are made up.
-    """
-    methods = {name: program.load_method(name) for name in plan.methods}
+def inputs_of(program: Program, plan: Plan, inputs: Sequence[Any] | None) -> dict[str, list[Any]]:
+    """Inputs of each method: those given are of ``forward``, or of the only method; others are made up."""
     given = {}
-    for name in methods:
-        meta = program.metadata(name)
-        takes = inputs is not None and (name == "forward" or len(methods) == 1)
-        given[name] = list(inputs or []) if takes else [_made_up(methods[name], meta, i) for i in range(meta.num_inputs())]
+    for name in plan.methods:
+        meta, method = program.metadata(name), program.load_method(name)
+        takes = inputs is not None and (name == "forward" or len(plan.methods) == 1)
+        made = [_made_up(method, meta, i) for i in range(0 if takes else meta.num_inputs())]
+        given[name] = list(inputs or ()) if takes else made
+    return given
+
+
+def examples_of(program: Program, plan: Plan, inputs: Mapping[str, Sequence[Any]]) -> list[Example]:
+    """A call of each method, ``forward`` first; two where there is state, which the first leaves behind."""
+    names = sorted(plan.methods, key=lambda name: name != "forward")
+    methods = {name: program.load_method(name) for name in names}
     has_state = any(getattr(value, "name", "") for method in plan.methods.values() for value in method.values)
     return [
-        _example(name, program.metadata(name), given[name], methods[name].execute(given[name]))
+        _example(name, program.metadata(name), inputs[name], methods[name].execute(list(inputs[name])))
         for _ in range(2 if has_state else 1)
-        for name in methods
+        for name in names
     ]
 
 

@@ -7,10 +7,8 @@ arena), or ``v21``: a local variable, where the method replaces the value while 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from executorch_py.codegen.ops_yaml import Argument, Op, kernel_function
-from executorch_py.element_types import torch_name
 from executorch_py.firmware.kernels import primitives
 
 from .layout import Layout
@@ -82,9 +80,7 @@ class MethodSource:
         found = {i for i in self._method.moved if not isinstance(self._method.values[i], Tensor)}
         for step in self._method.steps:
             if isinstance(step, Call) and step.kernel in self._prims:
-                found |= {
-                    i for i, letter in zip(step.args, self._prims[step.kernel][0], strict=False) if letter == "r"
-                }
+                found |= {i for i, letter in zip(step.args, self._prims[step.kernel][0], strict=False) if letter == "r"}
         return frozenset(found)
 
     def _number_text(self, value: float | bool) -> str:
@@ -262,13 +258,3 @@ class MethodSource:
         if letter == "b":
             return str(bool(value)).lower()
         return int_text(int(value)) if letter == "i" else double_text(float(value))
-
-
-def about(tensor: Tensor) -> str:
-    """"float32 [1, 10]"."""
-    return f"{torch_name(tensor.dtype)} [{', '.join(map(str, tensor.sizes))}]"
-
-
-def elements(tensor: Tensor) -> int:
-    """How many elements a tensor has."""
-    return prod(tensor.sizes)

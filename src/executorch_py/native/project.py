@@ -66,19 +66,16 @@ class NativeProject:
         """
         ops = {op.kernel_schema.name: op for op in read_table(OPERATORS) if op.kernel}
         calls = [step for method in self.plan.methods.values() for step in method.steps if isinstance(step, Call)]
-        kernels = choose_kernels(
-            self.selected, frozenset(call.kernel for call in calls if call.library != "cortex_m")
-        )
+        kernels = choose_kernels(self.selected, frozenset(call.kernel for call in calls if call.library != "cortex_m"))
         headers = sorted({source_of_call(call, ops) for call in calls})
         sources = [one.removesuffix(".h") + ".cpp" for one in headers]
         beside = [one for one in kernels.sources if one.startswith(_BESIDE) and not one.endswith("register.cpp")]
         found = copy_sources(self.folder, kernels, [*headers, *sources, *beside, *_RUNTIME])
         compiled = sorted(path for path in found if path.endswith(".cpp"))
-        section = ".rodata" if self.target.is_host else ".model"
         files = {
             **generated_sources(self.name, self.plan, self.layout, ops, scratch, origin),
             "native.h": _template("native.h"),
-            "weights.cpp": _template("weights.cpp.in", name=self.name, section=section),
+            "weights.cpp": _template("weights.cpp.in", name=self.name),
             "CMakeLists.txt": self._cmake(kernels, compiled, has_program=bool(examples)),
             **(self._program(examples) if examples else {}),
         }

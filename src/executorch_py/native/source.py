@@ -10,7 +10,7 @@ from executorch_py.element_types import torch_name
 
 from .layout import Layout
 from .literals import identifier
-from .method_source import MethodSource, about, strides_of
+from .method_source import MethodSource, strides_of
 from .plan import Call, Method, Plan, Tensor
 
 __all__ = ["generated_sources", "prefix_of", "source_of_call"]
@@ -175,7 +175,7 @@ def _declarations(prefix: str, method: Method) -> list[str]:
         for i, place in enumerate(places):
             value = method.values[place]
             if isinstance(value, Tensor):
-                lines.append(f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {about(value)} */")
+                lines.append(f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {torch_name(value.dtype)} {[*value.sizes]} */")
                 lines.append(f"  {names.define(kind, i, 'RANK')} = {len(value.sizes)},")
     lines.append("};")
     for kind, places in (("INPUT", method.inputs), ("OUTPUT", method.outputs)):

@@ -7,7 +7,11 @@
 namespace board {
 void write(const char* text) { std::fputs(text, stdout); }
 void exit(int status) { std::exit(status); }
-uint64_t instructions() { return 0; }
+// A call that the compiler keeps: a counter from outside sees where it is.
+__attribute__((noinline)) uint64_t instructions() {
+  __asm volatile("" ::: "memory");
+  return 0;
+}
 void paint_stack() {}
 size_t stack_used() { return 0; }
 }  // namespace board

@@ -1,0 +1,112 @@
+"""Generated code as a shared library in this process: what `etpy build` writes, compiled against the package's kernels.
+
+The kernels are those that the interpreter of this process calls (``_core`` and the package's libraries are one build),
+so that the outputs of both must be the same bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from executorch_py import _core
+from executorch_py.firmware.examples import raw_bytes
+from executorch_py.native import build_native
+from executorch_py.runtime import Method, Program
+from executorch_py.sdk import folder as package
+
+_LIBRARIES = [f"kernels_{name}" for name in ("cortex_m", "quantized", "portable", "prim")]
+_FLAGS = [
+    "-std=c++17",
+    "-O1",
+    "-ffp-contract=off",
+    "-fno-rtti",
+    "-fno-exceptions",
+    "-fPIC",
+    "-shared",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+]
+
+
+class Generated:
+    """The methods of a program: in the interpreter with the kernels of firmware, and as generated code."""
+
+    def __init__(self, data: bytes, folder: Path) -> None:
+        build_native(data, folder, measure=False, library=True, name="model")
+        library = folder / "model.so"
+        libraries = [
+            f"{package}/lib/libet_{name}.a" for name in (*_LIBRARIES, "runtime", "numerics", "threads", "base")
+        ]
+        sources = [folder / "model.cpp", folder / "weights.cpp"]
+        command = ["g++", *_FLAGS, f'-DWEIGHTS="{folder}/weights.bin"', f"-I{folder}", f"-I{folder}/src", *sources]
+        subprocess.run(
+            [*command, "-o", library, "-Wl,--no-undefined", "-Wl,--start-group", *libraries, "-Wl,--end-group"],
+            check=True,
+        )
+        self.text = (folder / "model.cpp").read_text()
+        self.library = ctypes.CDLL(str(library))
+        self.library.model_failed.restype = ctypes.c_char_p
+        self.program = Program(_core.Program.from_bytes(data, firmware_kernels=True))
+        self.methods = {name: self.program.load_method(name) for name in self.program.method_names}
+
+    def prefix(self, method: str) -> str:
+        """What the method's functions begin with."""
+        return "model" if method == "forward" or len(self.methods) == 1 else f"model_{method}"
+
+    def run(self, method: str, inputs: Sequence[Any]) -> list[bytes | None]:
+        """Bytes of the outputs of generated code."""
+        meta, prefix = self.program.metadata(method), self.prefix(method)
+        for i, value in enumerate(inputs):
+            if meta.input_kind(i) == "Tensor":
+                given = raw_bytes(value, meta.input_tensor_meta(i).dim_order())
+                ctypes.memmove(self._place(f"{prefix}_input", i), given, len(given))
+        error = getattr(self.library, f"{prefix}_run")()
+        assert error == 0, (error, self.library.model_failed())
+        found: list[bytes | None] = []
+        for i in range(meta.num_outputs()):
+            sizes = {"Int": 8, "Double": 8, "Bool": 1, "None": 0}
+            kind = meta.output_kind(i)
+            nbytes = sizes[kind] if kind in sizes else meta.output_tensor_meta(i).nbytes()
+            found.append(ctypes.string_at(self._place(f"{prefix}_output", i), nbytes) if kind != "None" else None)
+        return found
+
+    def expected(self, method: str, inputs: Sequence[Any]) -> list[bytes | None]:
+        """The same of the interpreter."""
+        meta, found = self.program.metadata(method), []
+        for i, value in enumerate(self._method(method).execute(list(inputs))):
+            if meta.output_kind(i) == "Tensor":
+                found.append(raw_bytes(value, meta.output_tensor_meta(i).dim_order()))
+            else:
+                kinds = {bool: np.bool_, int: np.int64, float: np.float64}
+                found.append(None if value is None else kinds[type(value)](value).tobytes())
+        return found
+
+    def check(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """The calls give the same bytes in both."""
+        for turn, (method, inputs) in enumerate(calls):
+            wanted = self.expected(method, [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs])
+            assert self.run(method, inputs) == wanted, f"call {turn} of {method}"
+
+    def reset(self) -> None:
+        """The state of both as it began."""
+        self.library.model_reset_state()
+        for method in self.methods.values():
+            method.reset_state()
+
+    def _method(self, name: str) -> Method:
+        return self.methods[name]
+
+    def _place(self, function: str, i: int) -> int:
+        found = getattr(self.library, function)
+        found.restype = ctypes.c_void_p
+        place = found(i)
+        assert place, f"{function}({i})"
+        return int(place)
