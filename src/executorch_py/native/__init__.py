@@ -54,9 +54,9 @@ def build_native(
 ) -> NativeReport:
     """Writes a program as C++ that needs no runtime and no file, and builds it where the target's tools are installed.
 
-    The folder gets ``NAME.h`` (a header for C), ``NAME.cpp`` (one statement for each instruction), ``weights.bin``, the
-    sources of the kernels that it calls, and a CMakeLists.txt that makes ``libNAME.a`` and a program that runs it on
-    examples. Its outputs are those of the interpreter with the same kernels, bit for bit.
+    The folder gets ``NAME.h``, a header for C, and ``NAME.cpp``, with one statement for each instruction. Beside them
+    stand the weights, the sources of the kernels that it calls, and a CMakeLists.txt. That makes ``libNAME.a`` and a
+    program that runs it on examples. The outputs are those of the interpreter with the same kernels, bit for bit.
 
     Args:
         program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned.

@@ -53,7 +53,8 @@ struct Shape {
 class StaticTensor {
  public:
   template <size_t Rank>
-  constexpr StaticTensor(ScalarType dtype, const Shape<Rank>& shape, void* data) : StaticTensor(dtype, shape, data, false) {}
+  constexpr StaticTensor(ScalarType dtype, const Shape<Rank>& shape, void* data)
+      : StaticTensor(dtype, shape, data, false) {}
   template <size_t Rank>
   constexpr StaticTensor(ScalarType dtype, const Shape<Rank>& shape, const void* data)
       : StaticTensor(dtype, shape, const_cast<void*>(data), true) {}
@@ -118,10 +119,10 @@ inline bool is_true(Tensor tensor) { return *static_cast<const uint8_t*>(tensor.
 }  // namespace et::native
 
 /// One call of a kernel in a method, which ends with its error.
-#define ET_STEP(name, ...)                              \
-  do {                                                  \
+#define ET_STEP(name, ...)                                     \
+  do {                                                         \
     if (const Error error = __VA_ARGS__; error != Error::Ok) { \
-      return failed(name, error);                       \
-    }                                                   \
-    context.reset_temp();                               \
+      return failed(name, error);                              \
+    }                                                          \
+    context.reset_temp();                                      \
   } while (false)
