@@ -230,7 +230,9 @@ def test_a_library_for_c(tmp_path: Path) -> None:
     )
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{tmp_path}"]
     library = tmp_path / "build" / "libtwo_words.a"
-    subprocess.run(["gcc", *flags, tmp_path / "user.c", library, "-o", tmp_path / "user"], check=True)
+    subprocess.run(
+        ["gcc", *flags, tmp_path / "user.c", library, "-lstdc++", "-lm", "-o", tmp_path / "user"], check=True
+    )
     subprocess.run([tmp_path / "user"], check=True)
 
 
@@ -250,7 +252,7 @@ def test_what_no_code_is_written_for(tmp_path: Path) -> None:
     with pytest.raises(ExecutorchError):
         build_native(data[:-400], tmp_path)
     delegated = et.to_edge_transform_and_lower(
-        torch.export.export(small.eval(), (torch.randn(1, 4),)), partitioner=[XnnpackPartitioner()]
+        torch.export.export(small.eval(), (torch.randn(1, 4),)), partitioner=[XnnpackPartitioner(largest=True)]
     )
     with pytest.raises(InvalidArgumentError, match=r"XnnpackBackend.*without a partitioner"):
         build_native(delegated.to_executorch(), tmp_path)
@@ -273,7 +275,7 @@ def test_a_kernel_that_is_missing_is_named_with_its_types(tmp_path: Path) -> Non
                 return torch.ops.mine.twice(x)  # type: ignore[no-any-return]
 
         edge = et.to_edge_transform_and_lower(torch.export.export(Twice(), (torch.ones(3),)))
-        data = edge.to_executorch().buffer
+        data = edge.to_executorch(et.ExecutorchBackendConfig(target_kernels=["mine::twice.out"])).buffer
     with pytest.raises(InvalidArgumentError, match=r"mine::twice\.out \(f32\)"):
         build_native(data, tmp_path)
 

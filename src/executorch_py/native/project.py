@@ -23,6 +23,8 @@ __all__ = ["Example", "NativeProject"]
 _TEMPLATES = Path(__file__).resolve().parent / "template"
 #: Of the runtime, what generated code and kernels call.
 _RUNTIME = ("runtime/kernel.cpp", "runtime/memory_allocator.h", "threads/single_thread.cpp")
+#: Files that a library has not.
+_PROGRAM = ("main.cpp", "examples.h", "examples.cpp", "board/board.h", "board/host.cpp", "board/cortex_m.cpp")
 #: Folders with several kernels behind one header.
 _BESIDE = ("kernels/cortex_m/", "kernels/prim/")
 
@@ -83,6 +85,8 @@ class NativeProject:
             files["toolchain.cmake"] = firmware_template(
                 "toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags
             )
+        for name in () if examples else _PROGRAM:
+            (self.folder / name).unlink(missing_ok=True)
         for name, text in files.items():
             write_if_changed(self.folder / name, text)
         weights = self.folder / "weights.bin"

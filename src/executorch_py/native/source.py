@@ -175,7 +175,9 @@ def _declarations(prefix: str, method: Method) -> list[str]:
         for i, place in enumerate(places):
             value = method.values[place]
             if isinstance(value, Tensor):
-                lines.append(f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {torch_name(value.dtype)} {[*value.sizes]} */")
+                lines.append(
+                    f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {torch_name(value.dtype)} {[*value.sizes]} */"
+                )
                 lines.append(f"  {names.define(kind, i, 'RANK')} = {len(value.sizes)},")
     lines.append("};")
     for kind, places in (("INPUT", method.inputs), ("OUTPUT", method.outputs)):
