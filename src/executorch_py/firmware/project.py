@@ -90,7 +90,9 @@ inline constexpr double kRtol = {model.tolerance[0]!r}, kAtol = {model.tolerance
 """
     parts = ['#include "model.h"\n\nnamespace firmware {\n', byte_array("kModel", model.file, ".model")]
     for kind, arrays in (("Input", model.inputs), ("Output", model.outputs)):
-        parts += ["namespace {"] + [byte_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)]
+        parts += ["namespace {"] + [
+            byte_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)
+        ]
         rows = [f"{{k{kind}{i}, {len(data)}}}" for i, data in enumerate(arrays)] or ["{nullptr, 0}"]
         parts += ["}  // namespace", f"extern const Bytes k{kind}s[] = {{{', '.join(rows)}}};\n"]
     return {"model.h": header, "model.cpp": "\n".join(parts) + "\n}  // namespace firmware\n"}

@@ -125,7 +125,7 @@ class NativeProject:
         files = {
             "main.cpp": _template("main.cpp"),
             "examples.h": _template(
-                "examples.h", weights=str(len(self.layout.weights)), tensors=str(sum(self.layout.arrays.values()))
+                "examples.h.in", weights=str(len(self.layout.weights)), tensors=str(sum(self.layout.arrays.values()))
             ),
             "examples.cpp": _examples(self.name, self.plan, examples),
             "board/board.h": firmware_template("board/board.h"),
