@@ -60,6 +60,7 @@ def check_contents(wheel: Path) -> None:
         "executorch_py/share/cmake/",
         "executorch_py/share/source/",
         "executorch_py/firmware/template/",
+        "executorch_py/native/template/",
     )
     strays = [
         name
