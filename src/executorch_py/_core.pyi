@@ -128,6 +128,9 @@ class Method:
     def execute(self, inputs: Any, out: Any = None) -> list[Any]:
         """Runs the method; a list with its outputs"""
 
+    def execute_observed(self, inputs: Any, observer: collections.abc.Callable) -> list[Any]:
+        """Runs the method and calls observer(instruction, operator, arguments before, {index: written}, module path, file, line) after each instruction that calls an operator or a delegate"""
+
     def input_value(self, index: int) -> Any:
         """Value of an input that is no tensor, as fixed at export or as last given; None for tensors"""
 

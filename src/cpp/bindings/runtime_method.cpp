@@ -7,6 +7,7 @@
 
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
+#include "runtime/unboxing.h"
 #include "threads/thread_pool.h"
 
 namespace py = pybind11;
@@ -388,12 +389,17 @@ py::object CallableMethod::take_output(size_t i, TensorLibrary library) {
 
 // The call
 
-void CallableMethod::fail(Error error) {
+/// After a call that gives none: the memory of its outputs goes, so the method must know it no more.
+void CallableMethod::drop_outputs() {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].tag == Tag::kTensor) {
       static_cast<void>(method().set_output_data_ptr(nullptr, 0, i));
     }
   }
+}
+
+void CallableMethod::fail(Error error) {
+  drop_outputs();
   if (error == Error::Cancelled && PyErr_CheckSignals() != 0) {
     throw py::error_already_set();
   }
@@ -413,9 +419,7 @@ void CallableMethod::fail(Error error) {
   raise(error, std::move(message), {std::move(diagnostic)});
 }
 
-py::list CallableMethod::execute(py::handle inputs, py::handle out) {
-  const Call call(*this);
-  clear_last_message();
+void CallableMethod::set_inputs(py::handle inputs) {
   const py::tuple values = items_of(inputs, "inputs");
   if (values.size() != inputs_.size()) {
     throw CoreError(Error::InvalidArgument, "method '" + name_ + "' takes " + std::to_string(inputs_.size()) +
@@ -424,6 +428,12 @@ py::list CallableMethod::execute(py::handle inputs, py::handle out) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     set_input(i, PyTuple_GET_ITEM(values.ptr(), static_cast<py::ssize_t>(i)));
   }
+}
+
+py::list CallableMethod::execute(py::handle inputs, py::handle out) {
+  const Call call(*this);
+  clear_last_message();
+  set_inputs(inputs);
   if (!out.is_none()) {
     take_out(out);
   }
@@ -451,7 +461,10 @@ py::list CallableMethod::run(TensorLibrary library, Check check_results) {
     threads::default_pool()->end_call();
   }
   flush_log_if_waiting();
-  error = error == Error::Ok ? check_results() : error;
+  return take_outputs(library, error == Error::Ok ? check_results() : error);
+}
+
+py::list CallableMethod::take_outputs(TensorLibrary library, Error error) {
   if (error != Error::Ok) {
     fail(error);
   }
@@ -463,6 +476,107 @@ py::list CallableMethod::run(TensorLibrary library, Check check_results) {
     PyList_SET_ITEM(results.ptr(), static_cast<py::ssize_t>(i), take_output(i, library).release().ptr());
   }
   return results;
+}
+
+// The call, watched
+
+namespace {
+
+py::object copied(const Tensor& tensor, TensorLibrary library) {
+  if (tensor.const_data_ptr() == nullptr && tensor.nbytes() != 0) {
+    return py::none();
+  }
+  OutputBlock block = OutputBlock::allocate(tensor.nbytes());
+  if (tensor.nbytes() != 0) {
+    std::memcpy(block.data(), tensor.const_data_ptr(), tensor.nbytes());
+  }
+  return std::move(block).to_python(library, tensor.scalar_type(), tensor.sizes(), runtime::dim_order(tensor));
+}
+
+template <typename Items, typename Convert>
+py::list converted(const Items& items, Convert convert) {
+  py::list list;
+  for (const auto& item : items) {
+    list.append(convert(item));
+  }
+  return list;
+}
+
+/// A value as it is now; None for a tensor that has no memory yet.
+py::object copied(const EValue& value, TensorLibrary library) {
+  const auto tensor = [&](const Tensor& one) { return copied(one, library); };
+  const auto same = [](auto item) { return py::cast(item); };
+  switch (value.tag()) {
+    case Tag::kTensor: return tensor(value.to_tensor());
+    case Tag::kTensorList: return converted(value.to_tensor_list(), tensor);
+    case Tag::kOptionalTensorList:
+      return converted(value.to_optional_tensor_list(),
+                       [&](const std::optional<Tensor>& one) { return one ? tensor(*one) : py::object(py::none()); });
+    case Tag::kIntList: return converted(value.to_int_list(), same);
+    case Tag::kDoubleList: return converted(value.to_double_list(), same);
+    case Tag::kBoolList: return converted(value.to_bool_list(), same);
+    default: return plain_to_python(value);
+  }
+}
+
+/// Whether an instruction writes its argument `i`. Of a delegate nobody knows.
+bool is_written(const runtime::Kernel* kernel, size_t i) {
+  const char* const signature = kernel == nullptr ? nullptr : kernel->signature;
+  return signature == nullptr || runtime::signature_writes(signature, i) || signature[i] == 'r' || signature[i] == 'p';
+}
+
+}  // namespace
+
+Error CallableMethod::step_observed(const py::function& observer) {
+  const size_t index = method().next_instruction();
+  const bool is_last = index == method().meta().num_instructions();
+  const Span<EValue* const> values = is_last ? Span<EValue* const>() : method().arguments(index);
+  py::list before;
+  for (const EValue* value : values) {
+    before.append(copied(*value, library()));
+  }
+  Error error = Error::Ok;
+  {
+    const InterruptScope interruptible(method());
+    const py::gil_scoped_release release;
+    error = method().step();
+  }
+  if (error != Error::Ok || values.empty()) {
+    return error;
+  }
+  py::dict written;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_written(method().kernel(index), i)) {
+      written[py::int_(i)] = copied(*values[i], library());
+    }
+  }
+  const runtime::FailureLocation place = method().location(index);
+  observer(index, std::string(place.operator_name), before, written, std::string(place.module_path),
+           std::string(place.source_file), place.source_line);
+  return error;
+}
+
+py::list CallableMethod::execute_observed(py::handle inputs, const py::function& observer) {
+  const Call call(*this);
+  clear_last_message();
+  set_inputs(inputs);
+  const TensorLibrary library = this->library();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    prepare_output(i, library);
+  }
+  Error error = Error::Ok;
+  try {
+    while (error == Error::Ok) {
+      error = step_observed(observer);
+    }
+  } catch (...) {
+    method().reset_execution();
+    drop_outputs();
+    throw;
+  }
+  threads::default_pool()->end_call();
+  flush_log_if_waiting();
+  return take_outputs(library, error == Error::EndOfMethod ? Error::Ok : error);
 }
 
 void CallableMethod::reset_state() {

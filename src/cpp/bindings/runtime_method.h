@@ -31,6 +31,12 @@ class CallableMethod {
   /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled;
   /// those of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
   pybind11::list execute(pybind11::handle inputs, pybind11::handle out);
+  /// As execute() without `out`, one instruction after the other. After each that calls an operator or a delegate,
+  /// `observer` is called with: the instruction's number; the name of its operator or backend; a list of its arguments
+  /// as they were before; a dict {index: value} of those that it wrote (a delegate: all); its module path; file; line.
+  /// Values are copies, None where a tensor has no memory yet. Errors: those of execute(); what the observer raises
+  /// ends the execution.
+  pybind11::list execute_observed(pybind11::handle inputs, const pybind11::function& observer);
   /// Runs a test case of a bundle and returns the outputs, torch tensors where torch is imported.
   /// Errors (CoreError): those of BundledProgram, of the method, and NotFound where outputs are not the expected ones.
   pybind11::list execute_case(const devtools::BundledProgram& bundle, size_t index, devtools::Tolerance tolerance);
@@ -74,6 +80,7 @@ class CallableMethod {
   class Call;
 
   runtime::Method& method() { return method_->method(); }
+  void set_inputs(pybind11::handle inputs);
   void set_input(size_t i, pybind11::handle value);
   void set_plain(const Input& input, size_t i, pybind11::handle given, const runtime::EValue& value);
   void set_tensor(Input& input, size_t i, pybind11::handle value);
@@ -85,8 +92,12 @@ class CallableMethod {
   /// Runs the method, whose inputs are set, and takes the outputs when `check_results` finds nothing.
   template <typename Check>
   pybind11::list run(TensorLibrary library, Check check_results);
+  /// Ends a call that ended with `error`: its outputs, or the exception.
+  pybind11::list take_outputs(TensorLibrary library, Error error);
+  Error step_observed(const pybind11::function& observer);
   pybind11::object take_output(size_t i, TensorLibrary library);
   pybind11::object finish_tensor(Output& output, size_t i, const runtime::Tensor& tensor, TensorLibrary library);
+  void drop_outputs();
   [[noreturn]] void fail(Error error);
   std::string title(const char* kind, const Slot& slot, size_t i) const;
 

@@ -327,6 +327,9 @@ void init_runtime_program(py::module_& module) {
   py::class_<CallableMethod>(module, "Method", "A method ready to run")
       .def("execute", &CallableMethod::execute, py::arg("inputs"), py::arg("out") = py::none(),
            "Runs the method; a list with its outputs")
+      .def("execute_observed", &CallableMethod::execute_observed, py::arg("inputs"), py::arg("observer"),
+           "Runs the method and calls observer(instruction, operator, arguments before, {index: written}, module path, "
+           "file, line) after each instruction that calls an operator or a delegate")
       .def("cancel", &CallableMethod::cancel, "Makes a running execution end soon; from any thread")
       .def("input_value", &CallableMethod::input_value, py::arg("index"),
            "Value of an input that is no tensor, as fixed at export or as last given; None for tensors")

@@ -41,7 +41,8 @@ struct MethodOptions {
   uint64_t max_backward_jumps = 10'000'000;
 };
 
-/// Where the last failed execution stopped. Strings point into the Program; empty or 0 when it is not known.
+/// Where an execution stopped, or what an instruction is. Strings point into the Program; empty or 0 when it is not
+/// known.
 struct FailureLocation {
   bool in_instruction = false;  ///< false: it failed before the first instruction, say at an input
   uint32_t chain = 0;
@@ -101,6 +102,8 @@ class Method {
   Error step();
   /// Gives up an execution that was begun with step().
   void reset_execution();
+  /// The instruction that the next step() runs: meta().num_instructions() when all have run.
+  size_t next_instruction() const;
 
   /// Output `i`. Its tensor describes memory of the method, a constant, an input or the state, valid until the next
   /// set_input() or execution. Before the first execution the sizes are the upper bounds and data may be nullptr.
@@ -130,6 +133,13 @@ class Method {
   /// The kernel that load chose for instruction `i`; nullptr when that calls none (a delegate, a jump).
   /// i < meta().num_instructions().
   const Kernel* kernel(size_t i) const;
+
+  /// The values of instruction `i` as they are now, in the order of its operator's schema; none for moves and jumps.
+  /// i < meta().num_instructions().
+  Span<EValue* const> arguments(size_t i) const;
+
+  /// The operator or backend that instruction `i` calls, and the user's line. i < meta().num_instructions().
+  FailureLocation location(size_t i) const;
 
  private:
   friend class Program;

@@ -74,6 +74,23 @@ void Method::reset_execution() {
   }
 }
 
+size_t Method::next_instruction() const { return state_->is_stepping ? state_->next_instruction : 0; }
+
+Span<EValue* const> Method::arguments(size_t i) const {
+  const Instruction& instruction = state_->instructions[i];
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel: return {instruction.args, instruction.num_parameters};
+    case Instruction::Kind::kDelegate: return {instruction.args, instruction.num_args};
+    default: return {};
+  }
+}
+
+FailureLocation Method::location(size_t i) const {
+  FailureLocation found;
+  static_cast<void>(state_->locate(i, -1, &found));
+  return found;
+}
+
 /// Puts back what the last execution left elsewhere: destinations of moves and tensors that were given other memory.
 /// Before inputs are set, which would otherwise be written where the last execution's values lay.
 void Method::State::restore() {
@@ -510,20 +527,26 @@ bool Method::State::read_origin(size_t index, int32_t step, uint32_t (&fields)[k
   return true;
 }
 
+/// Says what an instruction is, or a step of the delegate that it calls; true where the step is known.
+bool Method::State::locate(size_t index, int32_t step, FailureLocation* found) const {
+  found->in_instruction = true;
+  found->instruction = static_cast<uint32_t>(index);
+  found->operator_name = instruction_name(instructions[index]);
+  uint32_t fields[kNumOriginFields];
+  const bool is_step = kTraces && step >= 0 && read_origin(index, step, fields, &found->debug_handle);
+  if (is_step || read_origin(index, -1, fields, &found->debug_handle)) {
+    const auto text = [&](OriginField field) { return view(program->debug_->strings()->Get(fields[field])); };
+    found->step_name = is_step ? text(kOp) : std::string_view();
+    found->module_path = text(kModulePath);
+    found->source_file = text(kFile);
+    found->source_line = fields[kLine];
+  }
+  return is_step;
+}
+
 /// Remembers and logs where an execution (or a load) stopped.
 Error Method::State::fail(Error error, size_t index, int32_t step) {
-  failure.in_instruction = true;
-  failure.instruction = static_cast<uint32_t>(index);
-  failure.operator_name = instruction_name(instructions[index]);
-  uint32_t fields[kNumOriginFields];
-  const bool is_step = kTraces && step >= 0 && read_origin(index, step, fields, &failure.debug_handle);
-  if (is_step || read_origin(index, -1, fields, &failure.debug_handle)) {
-    const auto text = [&](OriginField field) { return view(program->debug_->strings()->Get(fields[field])); };
-    failure.step_name = is_step ? text(kOp) : std::string_view();
-    failure.module_path = text(kModulePath);
-    failure.source_file = text(kFile);
-    failure.source_line = fields[kLine];
-  }
+  const bool is_step = locate(index, step, &failure);
   if (!kHasMessages) {
     // Names end with '\0': they are literals or strings of the file.
     log_name(failure.operator_name.empty() ? "?" : failure.operator_name.data());

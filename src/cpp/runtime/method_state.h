@@ -198,6 +198,7 @@ struct Method::State {
   void end(Error result);
   /// `step`: of a delegate, what failed in it; -1: not known.
   Error fail(Error error, size_t index, int32_t step = -1);
+  bool locate(size_t index, int32_t step, FailureLocation* found) const;
   bool read_origin(size_t index, int32_t step, uint32_t (&fields)[kNumOriginFields], uint32_t* debug_handle) const;
 
   // method.cpp

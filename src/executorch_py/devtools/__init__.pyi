@@ -1,5 +1,8 @@
 """The public names of the developer tools, for type checkers; ``_lazy.py`` reads where each comes from."""
 
+from .aten_check import AtenReport as AtenReport
+from .aten_check import AtenRow as AtenRow
+from .aten_check import compare_with_aten as compare_with_aten
 from .bundled_program.config import MethodTestCase as MethodTestCase
 from .bundled_program.config import MethodTestSuite as MethodTestSuite
 from .bundled_program.core import BundledProgram as BundledProgram
