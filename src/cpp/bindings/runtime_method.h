@@ -31,11 +31,10 @@ class CallableMethod {
   /// Errors (CoreError): InvalidArgument and InvalidType, naming the input and both sides; InvalidState; Cancelled;
   /// those of the method, with the instruction, module path and source line. KeyboardInterrupt after Ctrl-C.
   pybind11::list execute(pybind11::handle inputs, pybind11::handle out);
-  /// As execute() without `out`, one instruction after the other. After each that calls an operator or a delegate,
-  /// `observer` is called with: the instruction's number; the name of its operator or backend; a list of its arguments
-  /// as they were before; a dict {index: value} of those that it wrote (a delegate: all); its module path; file; line.
-  /// Values are copies, None where a tensor has no memory yet. Errors: those of execute(); what the observer raises
-  /// ends the execution.
+  /// As execute() without `out`, one instruction after the other. After each that calls an operator or a delegate:
+  /// observer(number, operator or backend, arguments as they were, {index: written}, module path, file, line).
+  /// Of a delegate all arguments count as written. Values are copies, None for a tensor that has no memory yet.
+  /// Errors: those of execute(). What the observer raises ends the execution.
   pybind11::list execute_observed(pybind11::handle inputs, const pybind11::function& observer);
   /// Runs a test case of a bundle and returns the outputs, torch tensors where torch is imported.
   /// Errors (CoreError): those of BundledProgram, of the method, and NotFound where outputs are not the expected ones.

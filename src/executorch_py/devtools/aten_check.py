@@ -330,7 +330,7 @@ def _rows() -> dict[str, list[tuple[str, str, str]]]:
 
 
 def _operator(name: str) -> Any:
-    """torch's operator of a name, "aten::add.Tensor"; ``None`` where torch has none."""
+    """Torch's operator of a name, "aten::add.Tensor"; ``None`` where torch has none."""
     namespace, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)

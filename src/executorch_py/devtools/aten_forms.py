@@ -135,6 +135,7 @@ def _dynamic_linear(**given: Any) -> Tensor:
     """The input is quantized by what is in it, a scale for all of it or for each row."""
     q, x, dtype = torch.ops.quantized_decomposed, given["input"].float(), torch.int8
     low, high = given["quant_min"], given["quant_max"]
+    choose: _Function
     if given["per_token"]:
         choose = q.choose_qparams_per_token if given["symmetric"] else q.choose_qparams_per_token_asymmetric
         scale, zero = choose(x, dtype)
