@@ -16,6 +16,8 @@ from .search.candidates import float_filter as float_filter
 from .search.layer_sweep import SensitivityReport as SensitivityReport
 from .search.layer_sweep import sensitivity as sensitivity
 from .spec.config import PRESETS as PRESETS
+from .spec.config import get_symmetric_a8w4_quantization_config as get_symmetric_a8w4_quantization_config
+from .spec.config import get_symmetric_a16w8_quantization_config as get_symmetric_a16w8_quantization_config
 from .spec.config import get_symmetric_quantization_config as get_symmetric_quantization_config
 from .spec.config import quantization_config as quantization_config
 from .spec.observers import HistogramObserver as HistogramObserver

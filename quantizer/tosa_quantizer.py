@@ -42,7 +42,7 @@ class TOSAQuantizer(XNNPACKQuantizer):
     """Annotates for a TOSA specification with the profile INT.
 
     Args:
-        tosa_spec: "TOSA-1.0+INT".
+        tosa_spec: "TOSA-1.0+INT", with extensions or without: "TOSA-1.0+INT+int16+int4".
 
     Raises:
         InvalidArgumentError: Another specification, or one without integers.

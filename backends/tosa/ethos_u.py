@@ -30,7 +30,7 @@ from executorch_py.lowering.delegation import delegate
 from executorch_py.lowering.program import compile_methods
 
 from .partitioner import Support, TOSAPartitioner, find_support, is_operator
-from .preprocess import compile_specs, delegation_spec
+from .preprocess import ETHOS_U, compile_specs, delegation_spec
 from .vela import BACKEND_ID, Compiled, Report, VelaOptions, VelaRefused, compile_payload
 
 __all__ = ["EthosUBackend", "EthosUPartitioner", "OffloadReport"]
@@ -83,7 +83,7 @@ def _tosa_payload(program: ExportedProgram, options: VelaOptions) -> bytes:
     for node in program.graph.nodes:
         if node.op == "call_function":
             node.meta[_KEY] = _TAG
-    spec = delegation_spec(compile_specs("TOSA-1.0+INT", options.accelerator))
+    spec = delegation_spec(compile_specs(ETHOS_U, options.accelerator))
     made = compile_methods({"forward": Delegated(program, {_TAG: spec})}, {}, ExecutorchBackendConfig())
     parts = delegates_of(bytes(made.buffer))
     if len(parts) != 1:
@@ -160,7 +160,7 @@ class EthosUPartitioner(TOSAPartitioner):
 
     def __init__(self, options: VelaOptions | str = "ethos-u55-128", *, at_most: int | None = None) -> None:
         self.options = VelaOptions(options) if isinstance(options, str) else options
-        super().__init__(accelerator=self.options.accelerator, at_most=at_most)
+        super().__init__(ETHOS_U, self.options.accelerator, at_most=at_most)
         self._tosa_specs = self.delegation_spec.compile_specs
         specs = [CompileSpec(key, value) for key, value in self.options.compile_specs()]
         self.delegation_spec = DelegationSpec(BACKEND_ID, specs)

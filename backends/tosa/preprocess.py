@@ -7,8 +7,10 @@ from executorch_py.exir.backend.partitioner import DelegationSpec
 from .accelerators import FAMILIES
 
 BACKEND_ID = "TOSABackend"
-#: What is written: the profile of integers.
-SPECIFICATIONS = ("TOSA-1.0+INT",)
+#: What is written: the profile of integers, with extensions: activations of 16 bits, weights of 4.
+PROFILE, EXTENSIONS = "TOSA-1.0+INT", ("int16", "int4")
+#: What an Ethos-U takes (Vela's report of supported operators).
+ETHOS_U = "TOSA-1.0+INT+int16+int4"
 
 
 def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[CompileSpec]:
@@ -17,8 +19,10 @@ def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[Compil
     Raises:
         InvalidArgumentError: A specification or an accelerator that is not known.
     """
-    if tosa_spec not in SPECIFICATIONS:
-        raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be one of {', '.join(SPECIFICATIONS)}")
+    profile, *extensions = tosa_spec.replace(PROFILE, "INT", 1).split("+") if tosa_spec.startswith(PROFILE) else [""]
+    if profile != "INT" or not set(extensions) <= set(EXTENSIONS):
+        known = " and ".join(f"+{name}" for name in EXTENSIONS)
+        raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be {PROFILE}, where {known} may follow")
     specs = [CompileSpec("tosa_spec", tosa_spec.encode())]
     if accelerator is not None:
         if not accelerator.startswith(tuple(FAMILIES)):

@@ -97,6 +97,43 @@ def get_symmetric_quantization_config(
     )
 
 
+def get_symmetric_a16w8_quantization_config(
+    is_per_channel: bool = True,
+    is_qat: bool = False,
+    is_dynamic: bool = False,
+    weight_qmin: int = -127,
+    weight_qmax: int = 127,
+) -> QuantizationConfig:
+    """Symmetric activations of int16 and weights of int8, under the published name.
+
+    Args:
+        is_per_channel: A scale for each output channel of a weight instead of one for all of it.
+        is_qat: For ``prepare_qat``.
+        is_dynamic: Not for int16.
+        weight_qmin: Smallest integer of weights.
+        weight_qmax: Largest integer of weights.
+
+    Raises:
+        InvalidArgumentError: A range is empty or does not hold zero.
+        NotSupportedError: Scales that are chosen at run time.
+    """
+    weights = Integers(torch.int8, weight_qmin, weight_qmax)
+    return _assemble(ACTIVATIONS["int16"], weights, is_per_channel, symmetric=True, dynamic=is_dynamic, qat=is_qat)
+
+
+def get_symmetric_a8w4_quantization_config(
+    is_per_channel: bool = True, is_qat: bool = False, is_dynamic: bool = False
+) -> QuantizationConfig:
+    """Activations of int8 and symmetric weights of 4 bits, -7 to 7, under the published name.
+
+    Args:
+        is_per_channel: A scale for each output channel of a weight instead of one for all of it.
+        is_qat: For ``prepare_qat``.
+        is_dynamic: Activations get their scale at run time.
+    """
+    return get_symmetric_quantization_config(is_per_channel, is_qat, is_dynamic, weight_qmin=-7, weight_qmax=7)
+
+
 def quantization_config(
     activations: str | None = "int8",
     weights: str = "int8",

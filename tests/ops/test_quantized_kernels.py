@@ -37,10 +37,25 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
     return torch.randint(low, high + 1, shape, generator=generator).to(dtype)
 
 
-def _requantized(units: torch.Tensor, zero_point: int, low: int, high: int, dtype: torch.dtype) -> torch.Tensor:
-    """Real numbers in units of the output's scale, float32, as integers."""
-    bounded = units.clamp(low - zero_point, high - zero_point)
-    return (bounded.round() + zero_point).to(dtype)
+def _requantized(
+    sums: torch.Tensor,
+    factor: torch.Tensor,
+    zero_point: int,
+    clamp: tuple[int, int],
+    dtype: torch.dtype,
+    most: float = 0,
+) -> torch.Tensor:
+    """Sums as integers of the output (docs/reference/numerics.md). ``most``: bound of a sum of 16-bit products."""
+    low, high = clamp
+    if dtype != torch.int16:
+        units = (sums.float() * factor).clamp(low - zero_point, high - zero_point)
+        return (units.round() + zero_point).to(dtype)
+    surplus = 0
+    while (most + 2**30) / 2**surplus >= 2**31:
+        surplus += 1
+    sums = (sums.long() + (1 << surplus >> 1)) >> surplus
+    units = (sums.double() * factor.double() * 2**surplus + 0.5).floor()
+    return (units + zero_point).clamp(low, high).to(dtype)
 
 
 def _near(actual: torch.Tensor, eager: torch.Tensor) -> None:
@@ -120,7 +135,7 @@ def test_linear(seed: int, dtype: torch.dtype) -> None:
         [x, in_scale, zero, weight, scales, bias, out_scale, out_zero, *c.clamp, out],
     )
     factor = _f32(in_scale) * scales / _f32(out_scale)
-    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+    assert torch.equal(out, _requantized(sums, factor, out_zero, c.clamp, dtype, x.shape[-1] * 2**22))
     weights = w.float() * scales.reshape(-1, 1)
     real = None if bias is None else bias.double() * in_scale * scales.double()
     eager = F.linear(c.eager(x, in_scale, zero), weights, None if real is None else real.float())
@@ -171,7 +186,7 @@ def test_convolution(name: str, dtype: torch.dtype, bits: int) -> None:
         + [list(options.get("output_padding", [0] * spatial)), groups, out_scale, out_zero, *c.clamp, out],
     )
     factor = (_f32(in_scale) * scales / _f32(out_scale)).reshape(-1, *[1] * spatial)
-    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+    assert torch.equal(out, _requantized(sums, factor, out_zero, c.clamp, dtype))  # fewer than 256 terms
 
 
 @pytest.mark.parametrize("bits", [8, 4])
@@ -218,9 +233,9 @@ def test_add_sub_mul(seed: int, dtype: torch.dtype) -> None:
         run_kernel(f"et::quantized_{name}.out", arguments)
         _near(out, c.quantized(real, out_scale, out_zero))
         if name == "mul":
-            product = ((a.long() - a_zero) * (b.long() - b_zero)).float()
+            product = (a.long() - a_zero) * (b.long() - b_zero)
             factor = _f32(a_scale) * _f32(b_scale) / _f32(out_scale)
-            assert torch.equal(out, _requantized(product * factor, out_zero, *c.clamp, dtype))
+            assert torch.equal(out, _requantized(product, factor, out_zero, c.clamp, dtype))
         if dtype != torch.int16 and name != "mul":
             assert torch.equal(out, _fixed_point(c, arguments, -1 if name == "sub" else 1))
 
@@ -251,7 +266,7 @@ def test_matmul(batched: bool, dtype: torch.dtype) -> None:
         [a, a_scale, a_zero, b, b_scale, b_zero, out_scale, out_zero, *c.clamp, out],
     )
     factor = _f32(a_scale) * _f32(b_scale) / _f32(out_scale)
-    assert torch.equal(out, _requantized(sums.float() * factor, out_zero, *c.clamp, dtype))
+    assert torch.equal(out, _requantized(sums, factor, out_zero, c.clamp, dtype, 31 * 2**30))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -3,8 +3,10 @@
 
 #include "backends/tosa/compiler/emitters.h"
 #include "ir/op_views.h"
+#include "numerics/exact_factor.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
+#include "passes/quantized_values.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::tosa::compiler {
@@ -66,7 +68,7 @@ FixedPoint fixed_point(float a_scale, float b_scale, float output_scale) {
   return out;
 }
 
-Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
+Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
   const Pair pair = operands(lowering, node);
   const FixedPoint f =
       fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale), scale_of(node, kOutputScale));
@@ -77,16 +79,41 @@ Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
   const TensorId sum = lowering.binary(op, a, scaled(pair.b, kOtherZeroPoint, f.b), pair.out);
   const Output output = output_of(node);
   const Rescale back{1 << 30, static_cast<int8_t>(30 + f.shift)};
-  TensorId out = lowering.rescale(sum, payload::DType_INT8, {back}, 0, output.zero_point);
-  if (output.min > -128 || output.max < 127) {
-    out = lowering.clamp(out, output.min, output.max);
+  const TensorId out = lowering.rescale(sum, payload::DType_INT8, {back}, 0, output.zero_point);
+  lowering.set(node.result(), pair.form, lowering.clamp(out, output));
+  return Error::Ok;
+}
+
+/// Of 16 bits, as WideSum has it.
+Error emit_wide_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
+  const Pair pair = operands(lowering, node);
+  const float output_scale = scale_of(node, kOutputScale);
+  const float scales[] = {scale_of(node, kSelfScale) / output_scale, scale_of(node, kOtherScale) / output_scale};
+  int exponent = 0;
+  std::frexp(std::max(scales[0], scales[1]), &exponent);
+  const int shift = kWideSumBits - exponent;
+  TensorId scaled[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const auto factor = exact_rescale(std::ldexp(scales[i], shift), INT16_MAX + 1);
+    if (!factor) {
+      return lowering.refuse(node, "cannot rescale by " + std::to_string(scales[i]));
+    }
+    scaled[i] = lowering.rescale(i == 0 ? pair.a : pair.b, payload::DType_INT32, {*factor}, 0, 0);
   }
-  lowering.set(node.result(), pair.form, out);
+  const TensorId sum = lowering.binary(op, scaled[0], scaled[1], pair.out);
+  const Output output = output_of(node);
+  const Rescale back{1 << 30, static_cast<int8_t>(30 + shift)};
+  const TensorId out = lowering.rescale(sum, payload::DType_INT16, {back}, 0, output.zero_point);
+  lowering.set(node.result(), pair.form, lowering.clamp(out, output));
   return Error::Ok;
 }
 
 }  // namespace
 
+Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
+  return node.result()->type.tensor.dtype == ScalarType::Short ? emit_wide_sum(lowering, node, op)
+                                                               : emit_narrow_sum(lowering, node, op);
+}
 Error emit_add(Lowering& lowering, const ir::Node& node) { return emit_sum(lowering, node, payload::Op_ADD); }
 Error emit_sub(Lowering& lowering, const ir::Node& node) { return emit_sum(lowering, node, payload::Op_SUB); }
 
@@ -96,8 +123,42 @@ Error emit_mul(Lowering& lowering, const ir::Node& node) {
   const TensorId b = lowering.widen(pair.b, *int_of(node.args()[kOtherZeroPoint]));
   TensorId out = lowering.binary(payload::Op_MUL, a, b, pair.out);
   const float factor = scale_of(node, kSelfScale) * scale_of(node, kOtherScale) / scale_of(node, kOutputScale);
-  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {255 * 255}, output_of(node), &out));
+  const int64_t largest = lowering.writer.type_of(pair.a) == payload::DType_INT16 ? 1 << 30 : 255 * 255;
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {largest}, output_of(node), &out));
   lowering.set(node.result(), pair.form, out);
+  return Error::Ok;
+}
+
+Error emit_dequantize(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const Form form = lowering.form_of(from);
+  lowering.set(node.result(), form, lowering.get(from, form));
+  return Error::Ok;
+}
+
+Error emit_requantize(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* from = node.args()[0].value();
+  const auto in = from->producer() == nullptr ? std::nullopt : passes::affine_of(*from->producer());
+  const auto result = passes::affine_of(node);
+  if (!in || !result || in->dtype != result->dtype) {
+    return lowering.refuse(node, "quantizes floats");
+  }
+  const Form form = lowering.form_of(from);
+  TensorId out = lowering.get(from, form);
+  const Output output{result->zero_point, result->quant_min, result->quant_max};
+  if (in->scale == result->scale && in->zero_point == result->zero_point) {
+    out = lowering.clamp(out, output);
+  } else {
+    const float factor = static_cast<float>(in->scale) / static_cast<float>(result->scale);
+    const int64_t largest = reach_of(lowering.writer.type_of(out), in->zero_point);
+    const auto exact = exact_rescale(factor, largest);
+    if (!exact) {
+      return lowering.refuse(node, "cannot rescale by " + std::to_string(factor));
+    }
+    out = lowering.rescale(out, lowering.writer.type_of(out), {*exact}, in->zero_point, output.zero_point);
+    out = lowering.clamp(out, output);
+  }
+  lowering.set(node.result(), form, out);
   return Error::Ok;
 }
 
@@ -108,10 +169,16 @@ Error emit_table(Lowering& lowering, const ir::Node& node) {
   const TensorId input = lowering.get(from, form);
   const ir::Constant& table = *passes::constant_of(lowering.program(), call.table());
   PayloadWriter& writer = lowering.writer;
-  const TensorId entries =
-      writer.add_constant(payload::DType_INT8, {256}, std::string(static_cast<const char*>(table.data), 256));
-  const TensorId out = writer.add_tensor(payload::DType_INT8, writer.shape_of(input));
+  const bool has_lines = writer.type_of(input) == payload::DType_INT16;
+  const auto count = static_cast<int32_t>(table.type.numel());
+  const TensorId entries = writer.add_constant(
+      writer.type_of(input), {count},
+      std::string(static_cast<const char*>(table.data), static_cast<size_t>(table.type.max_nbytes())));
+  TensorId out = writer.add_tensor(has_lines ? payload::DType_INT32 : payload::DType_INT8, writer.shape_of(input));
   writer.add(payload::Op_TABLE, payload::CreateTableAttribute(writer.builder).Union(), {input, entries}, out);
+  if (has_lines) {  // with 7 bits behind the point
+    out = lowering.rescale(out, payload::DType_INT16, {Rescale{1 << 30, 37}}, 0, 0);
+  }
   lowering.set(node.result(), form, out);
   return Error::Ok;
 }

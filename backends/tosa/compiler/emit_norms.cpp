@@ -25,10 +25,8 @@ Output output_of(const ir::Node& node, size_t zero_point) {
 }
 
 void finish(Lowering& lowering, const ir::Node& node, TensorId result, const Rescale& factor, const Output& output) {
-  TensorId out = lowering.rescale(result, payload::DType_INT8, {factor}, 0, output.zero_point);
-  if (output.min > -128 || output.max < 127) {
-    out = lowering.clamp(out, output.min, output.max);
-  }
+  const TensorId out =
+      lowering.clamp(lowering.rescale(result, payload::DType_INT8, {factor}, 0, output.zero_point), output);
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
   lowering.set(node.result(), Form::kRowMajor, lowering.reshape(out, shape));
 }

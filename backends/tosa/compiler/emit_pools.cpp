@@ -71,10 +71,15 @@ TensorId cropped_image(Lowering& lowering, const ir::Node& node, const Windows& 
   return lowering.slice(image, {0, 0, 0, 0}, shape);
 }
 
+/// Most that an element of 8 or 16 bits adds to a sum.
+constexpr int64_t kSteps[] = {255, 32768};
+bool of_16_bits(const ir::Node& node) { return node.result()->type.tensor.dtype == ScalarType::Short; }
+
 /// Makes `sums` [N, rows, columns, channels] the node's result; any shape with as many elements will do.
 Error emit_averages(Lowering& lowering, const ir::Node& node, TensorId sums, const Average& average, int64_t area) {
   TensorId out = kNoTensor;
-  ET_RETURN_IF_ERROR(lowering.to_integers(node, sums, {average.factor}, {area * 255}, average.output, &out));
+  ET_RETURN_IF_ERROR(
+      lowering.to_integers(node, sums, {average.factor}, {area * kSteps[of_16_bits(node)]}, average.output, &out));
   const ir::TensorType& type = node.result()->type.tensor;
   const Form form = type.rank() == 4 ? Form::kImage : Form::kRowMajor;
   lowering.set(node.result(), form, lowering.reshape(out, Lowering::shape_of(type, form)));
@@ -105,14 +110,13 @@ Error emit_whole(Lowering& lowering, const ir::Node& node, TensorId image, const
   }
   const std::vector<int8_t> ones(static_cast<size_t>(area), 1);
   const std::vector<int32_t> zero = {0}, pad = {0, 0, 0, 0}, step = {1, 1};
-  const std::vector<TensorId> inputs = {lowering.reshape(image, {batch, area, channels, 1}),
-                                        writer.add_numbers(payload::DType_INT8, {1, area, 1, 1}, ones),
-                                        writer.add_numbers(payload::DType_INT32, {1}, zero),
-                                        lowering.scalar(payload::DType_INT8, average.zero_point),
-                                        lowering.scalar(payload::DType_INT8, 0)};
-  const TensorId sums = writer.add_tensor(payload::DType_INT32, {batch, 1, channels, 1});
+  const std::vector<TensorId> inputs = {
+      lowering.reshape(image, {batch, area, channels, 1}),
+      writer.add_numbers(payload::DType_INT8, {1, area, 1, 1}, ones), lowering.bias(image, zero),
+      lowering.scalar(writer.type_of(image), average.zero_point), lowering.scalar(payload::DType_INT8, 0)};
+  const TensorId sums = writer.add_tensor(lowering.sum_type(image), {batch, 1, channels, 1});
   const auto attribute =
-      payload::CreateConv2dAttributeDirect(writer.builder, &pad, &step, &step, false, payload::DType_INT32);
+      payload::CreateConv2dAttributeDirect(writer.builder, &pad, &step, &step, false, lowering.sum_type(image));
   writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
   return emit_averages(lowering, node, sums, average, area);
 }
@@ -134,12 +138,13 @@ Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& wind
                              dilation = {1, 1};
   const std::vector<TensorId> inputs = {
       image, writer.add_numbers(payload::DType_INT8, {kernel[0], kernel[1], channels, 1}, ones),
-      writer.add_numbers(payload::DType_INT32, {channels}, zeros),
-      lowering.scalar(payload::DType_INT8, average.zero_point), lowering.scalar(payload::DType_INT8, 0)};
-  const TensorId sums = writer.add_tensor(payload::DType_INT32, {shape[0], static_cast<int32_t>(windows.rows.out),
-                                                                 static_cast<int32_t>(windows.columns.out), channels});
+      lowering.bias(image, zeros), lowering.scalar(writer.type_of(image), average.zero_point),
+      lowering.scalar(payload::DType_INT8, 0)};
+  const TensorId sums = writer.add_tensor(
+      lowering.sum_type(image),
+      {shape[0], static_cast<int32_t>(windows.rows.out), static_cast<int32_t>(windows.columns.out), channels});
   const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
-                                                                       payload::DType_INT32);
+                                                                       lowering.sum_type(image));
   writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
   return emit_averages(lowering, node, sums, average, area);
 }
@@ -152,7 +157,8 @@ Error emit_sums(Lowering& lowering, const ir::Node& node, const std::vector<size
   for (const size_t dim : dims) {
     sums = reduce_sum(lowering, sums, dim);
   }
-  ET_RETURN_IF_ERROR(lowering.to_integers(node, sums, {average.factor}, {average.count * 255}, average.output, &sums));
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, sums, {average.factor}, {average.count * kSteps[of_16_bits(node)]},
+                                          average.output, &sums));
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
   lowering.set(node.result(), Form::kRowMajor, lowering.reshape(sums, shape));
   return Error::Ok;

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "backends/tosa/compiler/emitters.h"
+#include "backends/tosa/compiler/op_support.h"
 #include "backends/tosa/compiler/windows.h"
+#include "numerics/exact_factor.h"
 #include "numerics/nibbles.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
@@ -20,6 +22,7 @@ using passes::number_of;
 struct Product {
   Shape dims;                  ///< of the weight, as in the IR, output channels first (transposed: second)
   std::string values;          ///< int8
+  bool has_4_bits = false;     ///< all are within [-7, 7], which INT4 has
   std::vector<float> factors;  ///< of the sums, by output channel
   std::vector<int32_t> bias;
   std::vector<int64_t> largest;  ///< magnitudes of the sums
@@ -38,7 +41,7 @@ Product read_product(const ir::Program& program, const ir::Argument& weight, con
     out.dims.push_back(static_cast<int32_t>(dim.max));
   }
   const auto* const bytes = static_cast<const char*>(integers.data);
-  if (integers.type.dtype == ScalarType::Byte) {  // 4 bits
+  if (integers.type.dtype == ScalarType::Byte) {
     const auto* const packed = static_cast<const uint8_t*>(integers.data);
     if (is_matrix) {
       const auto columns = static_cast<size_t>(rows);  // of a row, which begins a byte
@@ -54,6 +57,7 @@ Product read_product(const ir::Program& program, const ir::Argument& weight, con
       unpack_nibble_rows(packed, static_cast<size_t>(rows), size, reinterpret_cast<int8_t*>(out.values.data()));
       out.dims[0] = static_cast<int32_t>(rows);
     }
+    out.has_4_bits = std::find(out.values.begin(), out.values.end(), char{-8}) == out.values.end();
   } else {
     out.values.assign(bytes, static_cast<size_t>(integers.type.max_nbytes()));
   }
@@ -70,18 +74,42 @@ Product read_product(const ir::Program& program, const ir::Argument& weight, con
   return out;
 }
 
-/// How far sums of an input, less its zero point, times `weights` can be from 0.
-int64_t largest_sum(const int8_t* weights, size_t count, size_t step, int64_t zero_point, int64_t bias) {
+/// Weights for such activations: in 4 bits where they fit and the specification has those.
+TensorId weight_constant(Lowering& lowering, const Product& p, TensorId activations, Shape shape,
+                         const std::string& values) {
+  PayloadWriter& writer = lowering.writer;
+  if (!p.has_4_bits || writer.type_of(activations) != payload::DType_INT8 ||
+      !read_target(lowering.compile_specs()).int4) {
+    return writer.add_constant(payload::DType_INT8, std::move(shape), values);
+  }
+  std::string packed((values.size() + 1) / 2, '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    const unsigned nibble = static_cast<unsigned char>(values[i]) & 15u;
+    packed[i / 2] = static_cast<char>(static_cast<unsigned char>(packed[i / 2]) | nibble << (i % 2 * 4));
+  }
+  return writer.add_constant(payload::DType_INT4, std::move(shape), std::move(packed));
+}
+
+/// How far sums of an input, at most `reach` from its zero point, times `weights` can be from 0.
+int64_t largest_sum(const char* weights, size_t count, int64_t reach, int64_t bias) {
   int64_t sum = 0;
   for (size_t i = 0; i < count; ++i) {
-    sum += std::abs(int64_t{weights[i * step]});
+    sum += std::abs(int64_t{static_cast<int8_t>(weights[i])});
   }
-  return sum * std::max<int64_t>(zero_point + 128, 127 - zero_point) + std::abs(bias);
+  return sum * reach + std::abs(bias);
+}
+
+/// Adds the bounds of all output channels, whose `count` weights stand together.
+void add_bounds(Product& p, const std::string& values, size_t count, int64_t reach) {
+  for (size_t o = 0; o < p.bias.size(); ++o) {
+    p.largest.push_back(largest_sum(values.data() + o * count, count, reach, p.bias[o]));
+  }
 }
 
 /// Factors, one for all where they are equal, and bounds.
 Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Product& p, size_t first, size_t count,
-                     const Output& output, TensorId* out) {
+                     const Output& output, size_t terms, TensorId* out) {
+  const int surplus = surplus_bits(static_cast<int64_t>(terms), kWeightedBits);
   std::vector<float> factors;
   std::vector<int64_t> largest(p.largest.begin() + static_cast<std::ptrdiff_t>(first),
                                p.largest.begin() + static_cast<std::ptrdiff_t>(first + count));
@@ -92,7 +120,7 @@ Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Pr
     factors.resize(1);
     largest = {*std::max_element(largest.begin(), largest.end())};
   }
-  return lowering.to_integers(node, sums, factors, largest, output, out);
+  return lowering.to_integers(node, sums, factors, largest, output, out, surplus);
 }
 
 struct Convolution {
@@ -113,9 +141,10 @@ TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, Tens
                   const std::vector<int32_t>& bias, int64_t zero_point, bool is_depthwise) {
   PayloadWriter& writer = lowering.writer;
   const auto channels = static_cast<int32_t>(bias.size());
-  const std::vector<TensorId> inputs = {image, weight, writer.add_numbers(payload::DType_INT32, {channels}, bias),
-                                        lowering.scalar(payload::DType_INT8, zero_point),
-                                        lowering.scalar(payload::DType_INT8, 0)};
+  const payload::DType sum = lowering.sum_type(image);
+  const std::vector<TensorId> inputs = {image, weight, lowering.bias(image, bias),
+                                        lowering.scalar(writer.type_of(image), zero_point),
+                                        lowering.scalar(writer.type_of(weight), 0)};
   const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
   const std::vector<int32_t> pad = {number(c.rows.before), number(c.rows.after), number(c.columns.before),
                                     number(c.columns.after)};
@@ -123,14 +152,13 @@ TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, Tens
   const std::vector<int32_t> dilation = {number(c.rows.dilation), number(c.columns.dilation)};
   Shape shape = c.out;
   shape[3] = channels;
-  const TensorId sums = writer.add_tensor(payload::DType_INT32, shape);
+  const TensorId sums = writer.add_tensor(sum, shape);
   if (is_depthwise) {
-    const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation,
-                                                                         false, payload::DType_INT32);
+    const auto attribute =
+        payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, sum);
     writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
   } else {
-    const auto attribute =
-        payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, payload::DType_INT32);
+    const auto attribute = payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, sum);
     writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
   }
   return sums;
@@ -145,12 +173,9 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
   const Shape dims = {static_cast<int32_t>(c.in_channels), static_cast<int32_t>(c.out_channels), height, width};
   const std::string values = permuted_bytes(read.values.data(), 1, dims, {1, 2, 3, 0});
   Product p = read;
-  for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
-    const size_t count = taps * static_cast<size_t>(c.in_channels);
-    p.largest.push_back(
-        largest_sum(reinterpret_cast<const int8_t*>(values.data()) + o * count, count, 1, zero_point, p.bias[o]));
-  }
   const TensorId image = lowering.get(node.args()[kInput].value(), Form::kImage);
+  const size_t count = taps * static_cast<size_t>(c.in_channels);
+  add_bounds(p, values, count, reach_of(writer.type_of(image), zero_point));
   const Shape& from = writer.shape_of(image);
   const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
   // (size - 1) * stride + kernel + pads = out
@@ -159,15 +184,15 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
   const std::vector<int32_t> pad = {-number(c.rows.before), bottom, -number(c.columns.before), right};
   const std::vector<int32_t> stride = {number(c.rows.stride), number(c.columns.stride)};
   const auto channels = static_cast<int32_t>(p.bias.size());
-  const std::vector<TensorId> inputs = {
-      image, writer.add_constant(payload::DType_INT8, {channels, height, width, dims[0]}, values),
-      writer.add_numbers(payload::DType_INT32, {channels}, p.bias), lowering.scalar(payload::DType_INT8, zero_point),
-      lowering.scalar(payload::DType_INT8, 0)};
-  TensorId result = writer.add_tensor(payload::DType_INT32, c.out);
+  const TensorId weight = weight_constant(lowering, p, image, {channels, height, width, dims[0]}, values);
+  const std::vector<TensorId> inputs = {image, weight, lowering.bias(image, p.bias),
+                                        lowering.scalar(writer.type_of(image), zero_point),
+                                        lowering.scalar(writer.type_of(weight), 0)};
+  TensorId result = writer.add_tensor(lowering.sum_type(image), c.out);
   const auto attribute =
-      payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false, payload::DType_INT32);
+      payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false, lowering.sum_type(image));
   writer.add(payload::Op_TRANSPOSE_CONV2D, attribute.Union(), inputs, result);
-  ET_RETURN_IF_ERROR(finish_product(lowering, node, result, p, 0, p.bias.size(), output, &result));
+  ET_RETURN_IF_ERROR(finish_product(lowering, node, result, p, 0, p.bias.size(), output, count, &result));
   lowering.set(node.result(), Form::kImage, result);
   return Error::Ok;
 }
@@ -209,33 +234,31 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   const auto height = static_cast<int32_t>(c.rows.kernel), width = static_cast<int32_t>(c.columns.kernel);
   const auto per_group = static_cast<int32_t>(c.in_channels / c.groups);
   const size_t count = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(per_group);
-  for (size_t o = 0; o < static_cast<size_t>(c.out_channels); ++o) {
-    p.largest.push_back(
-        largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point, p.bias[o]));
-  }
   const TensorId image = cropped(lowering, lowering.get(args[kInput].value(), Form::kImage), c.rows, c.columns);
+  add_bounds(p, p.values, count, reach_of(lowering.writer.type_of(image), zero_point));
   const auto outs = static_cast<int32_t>(c.out_channels / c.groups);
   TensorId out = kNoTensor;
   if (per_group == 1 && c.groups > 1) {
     const auto channels = static_cast<int32_t>(c.in_channels);
     const TensorId weight =
-        lowering.writer.add_constant(payload::DType_INT8, {height, width, channels, outs},
-                                     permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
+        weight_constant(lowering, p, image, {height, width, channels, outs},
+                        permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
     out = convolve(lowering, c, image, weight, p.bias, zero_point, true);
-    ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, &out));
+    ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, count, &out));
   } else {
     std::vector<TensorId> parts;
     for (int32_t group = 0; group < c.groups; ++group) {
       const size_t first = static_cast<size_t>(group * outs);
       Shape size = lowering.writer.shape_of(image);
       size[3] = per_group;
-      const TensorId weight = lowering.writer.add_constant(
-          payload::DType_INT8, {outs, height, width, per_group},
+      const TensorId weight = weight_constant(
+          lowering, p, image, {outs, height, width, per_group},
           permuted_bytes(p.values.data() + first * count, 1, {outs, per_group, height, width}, {0, 2, 3, 1}));
       const TensorId part = lowering.slice(image, {0, 0, 0, int64_t{group} * per_group}, size);
       const std::vector<int32_t> bias(p.bias.begin() + group * outs, p.bias.begin() + (group + 1) * outs);
       TensorId sums = convolve(lowering, c, part, weight, bias, zero_point, false);
-      ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, &sums));
+      ET_RETURN_IF_ERROR(
+          finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, count, &sums));
       parts.push_back(sums);
     }
     out = lowering.concat(parts, 3);
@@ -254,20 +277,17 @@ Error emit_linear(Lowering& lowering, const ir::Node& node) {
   const int32_t outs = p.dims[0];
   p.bias.resize(static_cast<size_t>(outs), 0);
   const int64_t zero_point = *int_of(args[kInputZeroPoint]);
-  for (size_t o = 0; o < static_cast<size_t>(outs); ++o) {
-    const auto count = static_cast<size_t>(columns);
-    p.largest.push_back(
-        largest_sum(reinterpret_cast<const int8_t*>(p.values.data()) + o * count, count, 1, zero_point, p.bias[o]));
-  }
   Convolution c;  // of 1x1: rows of the input are the image's
   const auto rows = static_cast<int32_t>(in.max_numel() / columns);
   c.out = {1, rows, 1, outs};
   const TensorId image = lowering.reshape(lowering.get(args[kInput].value(), Form::kRowMajor),
                                           {1, rows, 1, static_cast<int32_t>(columns)});
-  const TensorId weight =
-      lowering.writer.add_constant(payload::DType_INT8, {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
+  const auto count = static_cast<size_t>(columns);
+  add_bounds(p, p.values, count, reach_of(lowering.writer.type_of(image), zero_point));
+  const TensorId weight = weight_constant(lowering, p, image, {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
   TensorId out = convolve(lowering, c, image, weight, p.bias, zero_point, false);
-  ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), &out));
+  ET_RETURN_IF_ERROR(
+      finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), count, &out));
   lowering.set(node.result(), Form::kRowMajor,
                lowering.reshape(out, Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor)));
   return Error::Ok;
@@ -288,14 +308,16 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node) {
   PayloadWriter& writer = lowering.writer;
   const Shape left = writer.shape_of(a), right = writer.shape_of(b);
   const int64_t a_zero = *int_of(args[kSelfZeroPoint]), b_zero = *int_of(args[kMat2ZeroPoint]);
-  TensorId out = writer.add_tensor(payload::DType_INT32, {left[0], left[1], right[2]});
+  const payload::DType type = writer.type_of(a);
+  TensorId out = writer.add_tensor(lowering.sum_type(a), {left[0], left[1], right[2]});
   writer.add(payload::Op_MATMUL, payload::CreateMatMulAttribute(writer.builder).Union(),
-             {a, b, lowering.scalar(payload::DType_INT8, a_zero), lowering.scalar(payload::DType_INT8, b_zero)}, out);
+             {a, b, lowering.scalar(type, a_zero), lowering.scalar(type, b_zero)}, out);
   const float factor = static_cast<float>(*number_of(args[kSelfScale])) *
                        static_cast<float>(*number_of(args[kMat2Scale])) /
                        static_cast<float>(*number_of(args[kOutputScale]));
-  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {int64_t{left[2]} * 255 * 255},
-                                          output_of(node, kOutputZeroPoint), &out));
+  const int64_t largest = left[2] * reach_of(type, a_zero) * reach_of(type, b_zero);
+  ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {largest}, output_of(node, kOutputZeroPoint), &out,
+                                          surplus_bits(left[2], kProductBits)));
   lowering.set(node.result(), Form::kRowMajor,
                lowering.reshape(out, Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor)));
   return Error::Ok;

@@ -17,6 +17,8 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node);
 Error emit_add(Lowering& lowering, const ir::Node& node);
 Error emit_sub(Lowering& lowering, const ir::Node& node);
 Error emit_mul(Lowering& lowering, const ir::Node& node);
+Error emit_dequantize(Lowering& lowering, const ir::Node& node);
+Error emit_requantize(Lowering& lowering, const ir::Node& node);
 Error emit_table(Lowering& lowering, const ir::Node& node);
 
 // emit_norms.cpp

@@ -1,6 +1,7 @@
 #include "backends/tosa/compiler/lowering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -27,15 +28,29 @@ std::string bytes_of(const std::vector<int64_t>& numbers) {
   return out;
 }
 
+std::string bytes_of_48_bits(const std::vector<int64_t>& numbers) {
+  std::string out;
+  for (const int64_t number : numbers) {
+    out.append(reinterpret_cast<const char*>(&number), 6);  // little-endian, as the file
+  }
+  return out;
+}
+
 std::string bytes_as(payload::DType type, const std::vector<int64_t>& numbers) {
   switch (type) {
     case payload::DType_INT8: return bytes_of<int8_t>(numbers);
     case payload::DType_INT16: return bytes_of<int16_t>(numbers);
+    case payload::DType_INT48: return bytes_of_48_bits(numbers);
     default: return bytes_of<int32_t>(numbers);
   }
 }
 
 }  // namespace
+
+int64_t reach_of(payload::DType type, int64_t zero_point) {
+  const int64_t highest = type == payload::DType_INT16 ? INT16_MAX : INT8_MAX;
+  return std::max(zero_point + highest + 1, highest - zero_point);
+}
 
 std::string permuted_bytes(const char* from, size_t element, const Shape& dims, const std::vector<size_t>& perm) {
   const size_t rank = perm.size();
@@ -238,18 +253,20 @@ TensorId Lowering::scalar(payload::DType type, int64_t value) {
 
 TensorId Lowering::rescale(TensorId from, payload::DType type, const std::vector<Rescale>& factors, int64_t in_zero,
                            int64_t out_zero) {
-  std::vector<int32_t> multipliers;
+  const bool is_48 = writer.type_of(from) == payload::DType_INT48;  // then multipliers have 16 bits
+  std::vector<int64_t> multipliers;
   std::vector<int8_t> shifts;
   for (const Rescale& factor : factors) {
     multipliers.push_back(factor.multiplier);
     shifts.push_back(factor.shift);
   }
   const auto count = static_cast<int32_t>(factors.size());
-  const TensorId multiplier = writer.add_numbers(payload::DType_INT32, {count}, multipliers);
+  const payload::DType scale_type = is_48 ? payload::DType_INT16 : payload::DType_INT32;
+  const TensorId multiplier = writer.add_constant(scale_type, {count}, bytes_as(scale_type, multipliers));
   const TensorId shift = writer.add_numbers(payload::DType_INT8, {count}, shifts);
   const TensorId in = scalar(writer.type_of(from), in_zero), out_of = scalar(type, out_zero);
   const TensorId out = writer.add_tensor(type, writer.shape_of(from));
-  const auto attribute = payload::CreateRescaleAttribute(writer.builder, true, payload::RoundingMode_SINGLE_ROUND,
+  const auto attribute = payload::CreateRescaleAttribute(writer.builder, !is_48, payload::RoundingMode_SINGLE_ROUND,
                                                          count > 1, false, false);
   writer.add(payload::Op_RESCALE, attribute.Union(), {from, multiplier, shift, in, out_of}, out);
   return out;
@@ -259,9 +276,13 @@ TensorId Lowering::widen(TensorId from, int64_t zero_point) {
   return rescale(from, payload::DType_INT32, {Rescale{1 << 30, 30}}, zero_point, 0);
 }
 
-TensorId Lowering::clamp(TensorId from, int64_t min, int64_t max) {
+TensorId Lowering::clamp(TensorId from, const Output& output) {
   const payload::DType type = writer.type_of(from);
-  const std::string low = bytes_as(type, {min}), high = bytes_as(type, {max});
+  const int64_t lowest_of_type = type == payload::DType_INT16 ? INT16_MIN : INT8_MIN;
+  if (output.min <= lowest_of_type && output.max >= -1 - lowest_of_type) {
+    return from;
+  }
+  const std::string low = bytes_as(type, {output.min}), high = bytes_as(type, {output.max});
   const auto bytes = [&](const std::string& text) {
     writer.builder.ForceVectorAlignment(text.size(), 1, 8);
     return writer.builder.CreateVector(reinterpret_cast<const uint8_t*>(text.data()), text.size());
@@ -275,8 +296,21 @@ TensorId Lowering::clamp(TensorId from, int64_t min, int64_t max) {
   return out;
 }
 
+payload::DType Lowering::sum_type(TensorId activations) const {
+  return writer.type_of(activations) == payload::DType_INT16 ? payload::DType_INT48 : payload::DType_INT32;
+}
+
+TensorId Lowering::bias(TensorId activations, const std::vector<int32_t>& values) {
+  const payload::DType type = sum_type(activations);
+  return writer.add_constant(type, {static_cast<int32_t>(values.size())},
+                             bytes_as(type, std::vector<int64_t>(values.begin(), values.end())));
+}
+
 Error Lowering::to_integers(const ir::Node& node, TensorId sums, const std::vector<float>& factors,
-                            const std::vector<int64_t>& largest, const Output& output, TensorId* out) {
+                            const std::vector<int64_t>& largest, const Output& output, TensorId* out, int surplus) {
+  if (node.result()->type.tensor.dtype == ScalarType::Short) {
+    return to_16_bits(node, sums, factors, *std::max_element(largest.begin(), largest.end()), surplus, output, out);
+  }
   std::vector<Rescale> rescales;
   for (size_t i = 0; i < factors.size(); ++i) {
     const int64_t most = std::min<int64_t>(largest[largest.size() == 1 ? 0 : i], INT32_MAX);
@@ -287,10 +321,24 @@ Error Lowering::to_integers(const ir::Node& node, TensorId sums, const std::vect
     }
     rescales.push_back(*factor);
   }
-  *out = rescale(sums, payload::DType_INT8, rescales, 0, output.zero_point);
-  if (output.min > -128 || output.max < 127) {
-    *out = clamp(*out, output.min, output.max);
+  *out = clamp(rescale(sums, payload::DType_INT8, rescales, 0, output.zero_point), output);
+  return Error::Ok;
+}
+
+Error Lowering::to_16_bits(const ir::Node& node, TensorId sums, const std::vector<float>& factors, int64_t largest,
+                           int surplus, const Output& output, TensorId* out) {
+  if (writer.type_of(sums) == payload::DType_INT48) {  // a multiplier of INT48 has 16 bits: too few for a scale
+    sums = rescale(sums, payload::DType_INT32, {Rescale{1 << 14, static_cast<int8_t>(14 + surplus)}}, 0, 0);
   }
+  std::vector<Rescale> rescales;
+  for (const float factor : factors) {
+    const auto exact = exact_rescale(std::ldexp(factor, surplus), largest >> surplus);
+    if (!exact) {
+      return refuse(node, "cannot rescale by " + std::to_string(factor));
+    }
+    rescales.push_back(*exact);
+  }
+  *out = clamp(rescale(sums, payload::DType_INT16, rescales, 0, output.zero_point), output);
   return Error::Ok;
 }
 

@@ -30,6 +30,9 @@ struct Output {
   int64_t max = 127;
 };
 
+/// How far activations of a type can be from their zero point.
+int64_t reach_of(payload::DType type, int64_t zero_point);
+
 class Lowering {
  public:
   Lowering(const passes::BackendPart& part, const ir::Graph& graph, const ir::Program& program,
@@ -72,11 +75,15 @@ class Lowering {
                    int64_t out_zero);
   /// 8 bits to 32 without their zero point: the same numbers.
   TensorId widen(TensorId from, int64_t zero_point);
-  TensorId clamp(TensorId from, int64_t min, int64_t max);
-  /// Sums of int32 to 8 bits: rescale with these factors, then clamp where the range is narrower. `largest`: bounds of
-  /// the sums' magnitudes, one or one for each factor.
+  /// Clamps where the range is narrower than the type's.
+  TensorId clamp(TensorId from, const Output& output);
+  /// Sums to the integers of the node's result: rescale with these factors, then clamp. `largest`: bounds of the sums'
+  /// magnitudes, one or one for each factor. `surplus`: bits that sums for 16 bits lose first.
   Error to_integers(const ir::Node& node, TensorId sums, const std::vector<float>& factors,
-                    const std::vector<int64_t>& largest, const Output& output, TensorId* out);
+                    const std::vector<int64_t>& largest, const Output& output, TensorId* out, int surplus = 0);
+  /// The type in which products of such activations are added up, and a bias of that type.
+  payload::DType sum_type(TensorId activations) const;
+  TensorId bias(TensorId activations, const std::vector<int32_t>& values);
   /// `shift`: of MUL, whose products have 64 bits.
   TensorId binary(payload::Op op, TensorId a, TensorId b, const Shape& shape, int shift = 0);
 
@@ -86,6 +93,8 @@ class Lowering {
   };
 
   TensorId convert(const ir::Value* value, Form form);
+  Error to_16_bits(const ir::Node& node, TensorId sums, const std::vector<float>& factors, int64_t largest, int surplus,
+                   const Output& output, TensorId* out);
 
   const passes::BackendPart& part_;
   const ir::Graph& graph_;

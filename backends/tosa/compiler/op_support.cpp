@@ -9,6 +9,7 @@
 #include "numerics/integer_softmax.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
+#include "ops/op_table.h"
 #include "passes/quantized_values.h"
 
 namespace et::backends::tosa::compiler {
@@ -25,10 +26,10 @@ constexpr int64_t kMaxExtent = 1 << 30;
 
 /// What `vela --supported-ops-report` (5.2) says of TOSA operators: U85 has level 8K whole, but no more channels.
 constexpr Accelerator kAccelerators[] = {
-    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, true},
-    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, true},
+    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, false, true},
+    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, false, true},
     {"ethos-u85", kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, 65536,
-     kMaxKernel, false},
+     kMaxKernel, true, false},
 };
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -177,9 +178,14 @@ std::string product(const Question& q) {
 }
 
 std::string table(const Question& q) {
-  return passes::constant_of(q.program, ops::EtQuantizedTable(q.node).table()) != nullptr
-             ? kTaken
-             : "a table that is not constant";
+  if (passes::constant_of(q.program, ops::EtQuantizedTable(q.node).table()) == nullptr) {
+    return "a table that is not constant";
+  }
+  const Accelerator* device = q.target.accelerator;
+  const bool is_wide = q.result_type().dtype == ScalarType::Short;
+  return is_wide && device != nullptr && !device->has_table_of_16_bits
+             ? "a function of 16 bits, " + std::string(device->prefix) + " has tables of 8"
+             : kTaken;
 }
 
 std::string softmax(const Question& q) {
@@ -243,6 +249,9 @@ std::string average_factor(const Question& q, size_t output_scale, int64_t count
   if (count < 1) {
     return "a divisor that is not positive";
   }
+  if (count > INT32_MAX / (q.type(0).dtype == ScalarType::Short ? 32768 : 255)) {
+    return "so many elements that their sum does not fit 32 bits";
+  }
   return factor_refusal(*number_of(ops::EtQuantizedMean(q.node).self_scale()) / *number_of(q.arg(output_scale)) /
                         static_cast<double>(count));
 }
@@ -303,9 +312,6 @@ std::string mean(const Question& q) {
                             std::find(dims->begin(), dims->end(), dim - rank) != dims->end();
     count *= is_reduced ? q.type(0).dims[static_cast<size_t>(dim)].max : 1;
   }
-  if (count > INT32_MAX / 255) {
-    return "so many elements that their sum does not fit 32 bits";
-  }
   return average_factor(q, kOutputScale, count);
 }
 
@@ -353,12 +359,28 @@ std::string pad(const Question& q) {
     return "paddings that are computed at run time";
   }
   const double filling = *number_of(call.value());
-  if (filling < -128 || filling > 127 || filling != std::floor(filling)) {
+  const double half = q.type(0).dtype == ScalarType::Short ? 0x1p15 : 0x1p7;
+  if (filling < -half || filling >= half || filling != std::floor(filling)) {
     return "a filling that is none of its integers";
   }
   return std::all_of(list->begin(), list->end(), [](int64_t p) { return p >= 0 && p <= kMaxKernel; })
              ? kTaken
              : "a negative padding, or one above 8192";
+}
+
+/// Conversions that are left over. Between a part and the floats around it they stay outside; those of an operator that
+/// is refused are asked for again without it. A quantize behind a dequantize brings integers to another scale or range.
+std::string conversion(const Question& q) {
+  const ir::Value* from = q.arg(0).value();
+  if (q.node.op != passes::kQuantizePerTensor) {
+    return q.node.graph()->is_output(q.node.result()) ? "its numbers are used as floats: integers end before it"
+                                                      : kTaken;
+  }
+  if (from->producer() == nullptr) {
+    return "its numbers are floats: integers begin behind it";
+  }
+  const auto in = passes::affine_of(*from->producer()), out = passes::affine_of(q.node);
+  return in && out ? factor_refusal(in->scale / out->scale) : kTaken;
 }
 
 constexpr OperatorRow kRows[] = {
@@ -370,6 +392,8 @@ constexpr OperatorRow kRows[] = {
     {op::et_quantized_sub, "RESCALE, SUB, RESCALE", &sum, &emit_sub},
     {op::et_quantized_mul, "RESCALE, MUL, RESCALE", &product, &emit_mul},
     {op::et_quantized_table, "TABLE", &table, &emit_table},
+    {passes::kDequantizePerTensor, "another name, before a quantize", &conversion, &emit_dequantize},
+    {passes::kQuantizePerTensor, "RESCALE", &conversion, &emit_requantize},
     {op::et_quantized_softmax, "REDUCE_MAX, TABLE, REDUCE_SUM, CLZ, MUL, shifts, RESCALE", &softmax, &emit_softmax},
     {op::et_quantized_layer_norm, "REDUCE_SUM, CLZ, MUL, shifts, RESCALE", &layer_norm, &emit_layer_norm},
     {op::max_pool2d, "MAX_POOL2D", &max_pool, &emit_max_pool},
@@ -395,7 +419,7 @@ constexpr OperatorRow kRows[] = {
     {op::expand_copy, "TILE", &moves, &emit_expand},
 };
 
-std::string type_refusal(const ir::Value* value) {
+std::string type_refusal(const Target& target, const ir::Value* value) {
   if (!value->type.is_tensor()) {
     return "a number that is computed at run time";
   }
@@ -415,9 +439,28 @@ std::string type_refusal(const ir::Value* value) {
     }
   }
   if (is_floating(type.dtype)) {
-    return "it computes on floats, which the profile INT has not: it is not quantized";
+    return "it computes on floats, which the profile INT has not: it is not quantized, or has no form on such integers";
   }
-  return type.dtype == ScalarType::Char ? kTaken : std::string("a tensor of type ") + to_string(type.dtype);
+  if (type.dtype == ScalarType::Short && !target.int16) {
+    return "a tensor of torch.int16, which a specification has with the extension int16: TOSA-1.0+INT+int16";
+  }
+  return type.dtype == ScalarType::Char || type.dtype == ScalarType::Short
+             ? kTaken
+             : std::string("a tensor of type ") + to_string(type.dtype);
+}
+
+/// Integers of 16 bits are symmetric in TOSA.
+std::string zero_point_refusal(const Question& q) {
+  const ops::OpInfo* op = ops::find_op(q.node.op);
+  const bool is_wide =
+      op != nullptr && q.node.result()->type.is_tensor() && q.node.result()->type.tensor.dtype == ScalarType::Short;
+  for (size_t i = 0; is_wide && i < op->arguments.size(); ++i) {
+    const std::string_view name = op->arguments[i].name;
+    if (name.find("zero_point") != name.npos && int_of(q.arg(i)).value_or(0) != 0) {
+      return "integers of torch.int16 with a zero point of " + number(*int_of(q.arg(i))) + ", must be 0";
+    }
+  }
+  return kTaken;
 }
 
 /// Whether an argument is a constant that the operator reads at compile time: weights, scales, tables.
@@ -432,14 +475,20 @@ bool is_conversion(const ir::Node& node) {
                                      passes::kDequantizePerChannel, passes::kDequantizePerGroup});
 }
 
-/// Conversions that are left over. Between a part and the floats around it they stay outside; those of an operator that
-/// is refused are asked for again without it.
-std::string conversion(const ir::Node& node) {
-  const ir::Value* from = node.args()[0].value();
-  if (node.op == passes::kQuantizePerTensor) {
-    return from->producer() == nullptr ? "its numbers are floats: integers begin behind it" : kTaken;
+/// "TOSA-1.0+INT", and extensions behind it.
+void read_specification(std::string_view text, Target& out) {
+  constexpr std::string_view kProfile = "TOSA-1.0+INT";
+  bool is_known = text.substr(0, kProfile.size()) == kProfile;
+  for (std::string_view rest = text.substr(std::min(kProfile.size(), text.size())); is_known && !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find('+', 1));
+    out.int16 = out.int16 || word == "+int16";
+    out.int4 = out.int4 || word == "+int4";
+    is_known = word == "+int16" || word == "+int4";
+    rest.remove_prefix(word.size());
   }
-  return node.graph()->is_output(node.result()) ? "its numbers are used as floats: integers end before it" : kTaken;
+  if (!is_known) {
+    out.problem = "the compile spec tosa_spec is '" + std::string(text) + "', must be TOSA-1.0+INT, with +int16, +int4";
+  }
 }
 
 }  // namespace
@@ -447,8 +496,8 @@ std::string conversion(const ir::Node& node) {
 Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
   Target out;
   for (const auto& spec : specs) {
-    if (spec.key == "tosa_spec" && spec.value != "TOSA-1.0+INT") {
-      out.problem = "the compile spec tosa_spec is '" + spec.value + "', must be TOSA-1.0+INT";
+    if (spec.key == "tosa_spec") {
+      read_specification(spec.value, out);
     } else if (spec.key == "accelerator") {
       for (const Accelerator& one : kAccelerators) {
         out.accelerator = spec.value.rfind(one.prefix, 0) == 0 ? &one : out.accelerator;
@@ -475,16 +524,17 @@ std::string refusal_of(const Question& q) {
     return kTaken;
   }
   if (is_conversion(q.node)) {
-    return conversion(q.node);
+    return conversion(q);
   }
   const OperatorRow* row = find_operator(q.node.op);
   std::string why;
   for (const auto& result : q.node.results()) {
     const bool is_unused = result->users().empty() && !q.node.graph()->is_output(result.get());
-    why = why.empty() && !is_unused ? type_refusal(result.get()) : why;
+    why = why.empty() && !is_unused ? type_refusal(q.target, result.get()) : why;
   }
   q.node.for_each_input(
-      [&](const ir::Value* input) { why = why.empty() && !is_data(q, input) ? type_refusal(input) : why; });
+      [&](const ir::Value* input) { why = why.empty() && !is_data(q, input) ? type_refusal(q.target, input) : why; });
+  why = why.empty() ? zero_point_refusal(q) : why;
   if (why.empty() && row == nullptr) {
     return "TOSA has no such operator on integers, or it is not written yet";
   }

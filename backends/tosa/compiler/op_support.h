@@ -24,13 +24,15 @@ struct Accelerator {
   int64_t max_pool_area;
   int64_t max_depth;  ///< channels that a product adds up
   int64_t max_transposed_stride;
+  bool has_table_of_16_bits;
   bool sums_by_reduction;  ///< REDUCE_SUM takes fewer cycles than a convolution with ones
 };
 
 /// What compile specs ask for.
 struct Target {
   const Accelerator* accelerator = nullptr;
-  std::string problem;  ///< why no part can be compiled for it; "" = none
+  bool int16 = false, int4 = false;  ///< extensions: activations of 16 bits, weights of 4
+  std::string problem;               ///< why no part can be compiled for it; "" = none
 };
 Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs);
 

@@ -22,6 +22,7 @@ Error make_part_form(const passes::BackendPart& part, PartForm& out, ir::Diagnos
   out.program.methods.push_back(ir::copy_graph(part.graph));
   passes::PassContext context{out.program, diagnostics};
   context.evaluator = part.evaluator;
+  context.tabulate_16_bits = true;
   return passes::PassManager().run(Span<const std::string_view>(kPasses, std::size(kPasses)), out.program, context);
 }
 

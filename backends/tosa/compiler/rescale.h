@@ -35,6 +35,10 @@ struct Rounding {
 /// follows all of them, those next to 0 come first and is_exact is false. Nothing as for nearest_rescale.
 std::optional<Rescale> matching_rescale(const Rounding& rounding);
 
+/// The factor itself, which kernels multiply results of 16 bits by (numerics/exact_factor.h). Nothing where RESCALE has
+/// no such shift, or where products of values up to `largest` have more bits than it takes.
+std::optional<Rescale> exact_rescale(float factor, int64_t largest);
+
 /// What kernels give (docs/reference/numerics.md), within low and high.
 int64_t rounded(const Rounding& rounding, int64_t value);
 /// What RESCALE gives for zero points of 0, before its result is saturated.

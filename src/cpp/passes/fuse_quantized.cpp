@@ -237,11 +237,21 @@ std::optional<size_t> single_input(const ir::Program& program, const ir::Node& n
   return found;
 }
 
-/// A graph of its own that computes a chain of nodes for all 256 integers.
+/// A graph of its own that computes a chain of nodes for all 256 integers of 8 bits, or for 513 of 16 bits.
 class Tabulation {
  public:
   Tabulation(const ir::Program& program, ConstantEvaluator& evaluator) : program_(program), evaluator_(evaluator) {}
 
+  /// Integers of 16 bits are floats from the start: the last of 513 is beyond their range.
+  void start_16_bits(const Activation& source) {
+    count_ = kPoints;
+    float* data = nullptr;
+    ir::Constant all = new_constant(ir::TensorType::contiguous(ScalarType::Float, {kPoints}), &data);
+    for (int64_t i = 0; i < kPoints; ++i) {
+      data[i] = static_cast<float>((i << 7) - 32768 - source.zero_point) * static_cast<float>(source.scale);
+    }
+    value_ = add(std::move(all));
+  }
   void start(ScalarType dtype) {
     uint8_t* data = nullptr;
     ir::Constant all = new_constant(ir::TensorType::contiguous(dtype, {256}), &data);
@@ -268,7 +278,7 @@ class Tabulation {
       }
     }
     ir::Node* step = graph_.create_node(node.op, std::move(args));
-    step->add_result("step", ir::Type::of(ir::TensorType::contiguous(node.result()->type.tensor.dtype, {256})));
+    step->add_result("step", ir::Type::of(ir::TensorType::contiguous(node.result()->type.tensor.dtype, {count_})));
     std::vector<ir::Constant> results;
     if (evaluator_.evaluate(*step, constants_, &results) != Error::Ok || results.size() != 1) {
       return false;
@@ -288,16 +298,29 @@ class Tabulation {
     return value;
   }
 
+  static constexpr int64_t kPoints = 513;
+
   const ir::Program& program_;
   ConstantEvaluator& evaluator_;
+  int64_t count_ = 256;
   ir::Graph graph_{"table"};
   ir::ConstantTable constants_;
   ir::Value* value_ = nullptr;
 };
 
+/// Whether the lines of a table of 16 bits rise and fall by at most 16 bits.
+bool has_slopes_of_16_bits(const ir::Constant& table) {
+  const auto* const points = static_cast<const int16_t*>(table.data);
+  return std::adjacent_find(points, points + table.type.numel(), [](int32_t a, int32_t b) {
+           return b - a < INT16_MIN || b - a > INT16_MAX;
+         }) == points + table.type.numel();
+}
+
 /// Pointwise operators of one tensor between a dequantize and `quantize`, as a table.
 bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& result) {
-  if (context.evaluator == nullptr || element_size(result.dtype) != 1) {
+  const size_t size = element_size(result.dtype);
+  const bool has_lines = result.dtype == ScalarType::Short && context.tabulate_16_bits;
+  if (context.evaluator == nullptr || (size != 1 && !has_lines)) {
     return false;
   }
   std::vector<std::pair<ir::Node*, size_t>> chain = {{quantize, 0}};  // from the last to the first, with their inputs
@@ -315,22 +338,30 @@ bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& resu
   }
   const std::optional<Activation> source =
       node == nullptr || node->tag != quantize->tag ? std::nullopt : affine_of(*node);
-  if (!source || element_size(source->dtype) != 1 || source->integers->type.tensor.dims != shape.dims ||
-      (source->same_parameters(result) && chain.size() == 1)) {
+  if (!source || element_size(source->dtype) != size || source->integers->type.tensor.dims != shape.dims ||
+      ((has_lines || source->same_parameters(result)) && chain.size() == 1)) {
     return false;
   }
   chain.emplace_back(node, 0);
   Tabulation table(context.program, *context.evaluator);
-  table.start(source->dtype);
+  if (has_lines) {
+    table.start_16_bits(*source);
+    chain.pop_back();
+  } else {
+    table.start(source->dtype);
+  }
   for (auto step = chain.rbegin(); step != chain.rend(); ++step) {
     if (!table.apply(*step->first, step->second)) {
       return false;
     }
   }
+  if (has_lines && !has_slopes_of_16_bits(table.result())) {
+    return false;
+  }
   ir::Value* entries =
       add_constant(context.program, *quantize->graph(), quantize->result()->name + "_table", table.result(), quantize);
   std::vector<ir::Node*> computed;
-  for (size_t i = 1; i + 1 < chain.size(); ++i) {
+  for (size_t i = 1; i < chain.size() && chain[i].first->op != kDequantizePerTensor; ++i) {
     computed.push_back(chain[i].first);
   }
   replace_quantize(quantize, op::et_quantized_table, {{source->integers}, {entries}}, computed);

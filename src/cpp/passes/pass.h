@@ -85,6 +85,8 @@ struct PassContext {
   ir::Program& program;
   ir::Diagnostics& diagnostics;
   PassOptions options = {};
+  /// Functions of 16-bit integers become tables, too: 513 results, 128 integers apart, and straight lines between.
+  bool tabulate_16_bits = false;
   /// nullptr: constants are only reshaped, not computed.
   ConstantEvaluator* evaluator = nullptr;
   /// Users' operators that the table does not have, by functional name.

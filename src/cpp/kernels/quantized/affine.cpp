@@ -72,6 +72,7 @@ Result<Requantizer> Requantizer::make(const char* op, const Tensor& out, const O
   ET_RETURN_IF_ERROR(check_zero_point(op, "output_max", out.scalar_type(), result.max, &made.max_));
   ET_CHECK_OR_RETURN(made.min_ <= made.max_, InvalidArgument, "%s: output_min %d is above output_max %d", op, made.min_,
                      made.max_);
+  made.has_16_bits_ = out.element_size() == 2;
   made.low_ = static_cast<float>(made.min_ - made.zero_point_);
   made.high_ = static_cast<float>(made.max_ - made.zero_point_);
   return made;

@@ -8,7 +8,7 @@
 ///     output_scale, in float
 ///
 /// The arithmetic is written down in docs/reference/numerics.md: int32 accumulators that wrap, scales in float, round
-/// to nearest even, saturation.
+/// to nearest even, saturation. Results of 16 bits are products of integers, rounded once, halves up.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,8 @@
 
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/shape.h"
+#include "numerics/exact_factor.h"
+#include "numerics/fixed_point.h"
 #include "numerics/rounding.h"
 
 namespace et::kernels::quantized {
@@ -34,6 +36,12 @@ using Activations = DTypes<ScalarType::Char, ScalarType::Byte, ScalarType::Short
 /// What integer kernels sum in: int32 for 8-bit activations, int64 where products of 16 bits would wrap soon.
 template <typename T>
 using Sum = std::conditional_t<sizeof(T) == 1, int32_t, int64_t>;
+
+/// Bits that a sum of so many products loses before it is scaled.
+template <typename T>
+int surplus_of(int64_t terms, int bits) {
+  return sizeof(T) == 1 ? 0 : surplus_bits(terms, bits);
+}
 
 /// a + b * c without undefined overflow.
 inline int32_t multiply_add(int32_t a, int32_t b, int32_t c) {
@@ -81,7 +89,17 @@ class Requantizer {
   /// A sum of products; `scale` = their scale divided by that of the result.
   template <typename S>
   int32_t operator()(S sum, float scale) const {
+    if constexpr (sizeof(S) == sizeof(int64_t)) {
+      if (has_16_bits_) {
+        return clamp(ExactFactor::of(scale)(sum) + zero_point_);
+      }
+    }
     return (*this)(static_cast<float>(sum) * scale);
+  }
+  /// The same of sums that lose `surplus` bits first (ExactFactor), which those of 8-bit activations never do.
+  template <typename S>
+  int32_t operator()(S sum, float scale, int surplus) const {
+    return surplus == 0 ? (*this)(sum, scale) : (*this)(S(rounding_shift(sum, surplus)), std::ldexp(scale, surplus));
   }
   /// Clamps an integer that was made without a float.
   int32_t clamp(int64_t value) const {
@@ -92,6 +110,7 @@ class Requantizer {
   float scale_ = 1;
   float low_ = 0, high_ = 0;  // bounds, less the zero point
   int32_t zero_point_ = 0, min_ = 0, max_ = 0;
+  bool has_16_bits_ = false;
 };
 
 /// Units of a result in which products of an input and a weight count, for output channel i. Errors: InvalidArgument

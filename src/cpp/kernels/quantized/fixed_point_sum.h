@@ -1,5 +1,5 @@
-/// Sums of 8-bit integers in fixed point (docs/reference/numerics.md): both scales as integers of 21 bits, the larger
-/// one exactly.
+/// Sums of integers in fixed point (docs/reference/numerics.md). Of 8 bits: both scales are integers of 21 bits, the
+/// larger one exactly. Of 16 bits: both operands are brought to the result's scale with bits behind the point.
 ///
 /// For: et::quantized_add and _sub, here and in kernels/optimized, which must agree bit for bit.
 #pragma once
@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+
+#include "numerics/exact_factor.h"
 
 namespace et::kernels::quantized {
 
@@ -34,6 +36,31 @@ struct FixedPointSum {
     b_factor = subtract ? -b_factor : b_factor;
     bias = (int32_t{1} << (shift - 1)) - a_factor * a_zero - b_factor * b_zero;
     return true;
+  }
+};
+
+/// The same for 16 bits: ((a * a_factor) + (b * b_factor) + half) >> shift, each product rounded half up, below 2^30.
+struct WideSum {
+  ExactFactor a_factor, b_factor;
+  int shift = 0;
+
+  /// As FixedPointSum::make; operands are less their zero points.
+  bool make(float a_scale, float b_scale, float output_scale) {
+    const float a = a_scale / output_scale, b = b_scale / output_scale;
+    const float largest = std::max(a, b);
+    if (!(largest >= 0x1p-10f && largest < 0x1p+8f)) {
+      return false;
+    }
+    int exponent = 0;
+    std::frexp(largest, &exponent);
+    shift = kWideSumBits - exponent;
+    a_factor = ExactFactor::of(std::ldexp(a, shift));
+    b_factor = ExactFactor::of(std::ldexp(b, shift));
+    return true;
+  }
+  int64_t operator()(int32_t a, int32_t b, bool subtract) const {
+    const int64_t second = b_factor(b);
+    return (a_factor(a) + (subtract ? -second : second) + (int64_t{1} << (shift - 1))) >> shift;
   }
 };
 

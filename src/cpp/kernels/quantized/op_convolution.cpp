@@ -103,6 +103,7 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
                const Requantizer& requantize, const Tensor& out) {
   const int64_t in_per_group = g.in_channels / g.groups;
   const int64_t out_per_group = g.out_channels / g.groups;
+  const int surplus = surplus_of<T>(in_per_group * g.kernel[0] * g.kernel[1] * g.kernel[2], kWeightedBits);
   const int32_t* const start = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
   const auto* const weights = static_cast<const W*>(weight.const_data_ptr());
   for (int64_t n = 0; n < g.batch; ++n) {
@@ -120,7 +121,7 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
           for (position[2] = 0; position[2] < g.out[2]; ++position[2]) {
             const Sum<T> sum = window_sum(g, image, filter, zero_point, position, initial);
             target[position[0] * g.out_strides[2] + position[1] * g.out_strides[3] + position[2] * g.out_strides[4]] =
-                static_cast<T>(requantize(sum, scale));
+                static_cast<T>(requantize(sum, scale, surplus));
           }
         }
       }

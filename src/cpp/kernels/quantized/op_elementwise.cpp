@@ -67,6 +67,8 @@ Error add_or_subtract(KernelContext& context, const char* op, const Operand& sel
   FixedPointSum sum;
   const bool is_fixed = self.tensor.element_size() == 1 &&
                         sum.make(o.a_scale, o.a_zero, o.b_scale, o.b_zero, requantize.scale(), subtract);
+  WideSum wide;
+  const bool is_wide = self.tensor.element_size() == 2 && wide.make(o.a_scale, o.b_scale, requantize.scale());
   const float a_scale = o.a_scale / requantize.scale();
   const float b_scale = (subtract ? -o.b_scale : o.b_scale) / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(a_scale) && std::isfinite(b_scale), InvalidArgument,
@@ -75,8 +77,13 @@ Error add_or_subtract(KernelContext& context, const char* op, const Operand& sel
     using T = typename decltype(tag)::type;
     if (is_fixed) {
       return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
-        const int32_t wide = multiply_add(multiply_add(sum.bias, a, sum.a_factor), b, sum.b_factor);
-        return requantize.clamp(int64_t{wide >> sum.shift} + requantize.zero_point());
+        const int32_t scaled = multiply_add(multiply_add(sum.bias, a, sum.a_factor), b, sum.b_factor);
+        return requantize.clamp(int64_t{scaled >> sum.shift} + requantize.zero_point());
+      });
+    }
+    if (is_wide) {
+      return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
+        return requantize.clamp(wide(a - o.a_zero, b - o.b_zero, subtract) + requantize.zero_point());
       });
     }
     return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {

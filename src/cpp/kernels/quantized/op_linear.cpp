@@ -56,6 +56,7 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
     T* const to = out.mutable_data_ptr<T>();
     const auto numel = static_cast<size_t>(input.numel());
     ET_TRY(void* const widened, context.allocate_temp((numel + static_cast<size_t>(columns)) * sizeof(Wide) + 1));
+    const int surplus = surplus_of<T>(columns, kWeightedBits);
     Wide* const values = static_cast<Wide*>(widened);
     Wide* const weights = values + numel;
     for (size_t i = 0; i < numel; ++i) {
@@ -73,7 +74,7 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
         } else {
           sum = wide_dot<S>(values + m * columns, 0, weights, columns);
         }
-        to[m * rows.rows() + n] = static_cast<T>(requantize(multiply_add(sum, initial, S(1)), scales[n]));
+        to[m * rows.rows() + n] = static_cast<T>(requantize(multiply_add(sum, initial, S(1)), scales[n], surplus));
       }
     }
     return Error::Ok;
@@ -117,6 +118,7 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
     using T = typename decltype(tag)::type;
     using S = Sum<T>;
     ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(k) * sizeof(int32_t) + 1));
+    const int surplus = surplus_of<T>(k, kProductBits);
     auto* const column = static_cast<int32_t*>(memory);
     for (int64_t b = 0; b < batch; ++b) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
@@ -128,7 +130,7 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
           column[i] = static_cast<int32_t>(right[i * n + j]) - b_zero;
         }
         for (int64_t i = 0; i < m; ++i) {
-          to[i * n + j] = static_cast<T>(requantize(wide_dot<S>(left + i * k, a_zero, column, k), scale));
+          to[i * n + j] = static_cast<T>(requantize(wide_dot<S>(left + i * k, a_zero, column, k), scale, surplus));
         }
       }
     }

@@ -1,0 +1,150 @@
+"""Activations of 16 bits and weights of 4: the payload is what the reference model and the kernels compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from executorch_py.backends.tosa import EthosUPartitioner, TOSAPartitioner, reference
+from torch import nn
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.codegen.pte_delegates import delegates_of
+from executorch_py.errors import InvalidArgumentError
+from tests.tosa.alone import as_program
+from tests.tosa.test_lowering import CASES, IMAGE, WHOLE_CASES, _left, _quantized, _run
+from tests.tosa.tools import tosa_python
+
+SPECIFICATION = "TOSA-1.0+INT+int16+int4"
+CONFIGURATIONS = {
+    "a16w8": quantizer.get_symmetric_a16w8_quantization_config,
+    "a8w4": quantizer.get_symmetric_a8w4_quantization_config,
+}
+#: What has a table of 16 bits, or recurrent states: eager's functions are not straight lines.
+FUNCTIONS = {"linear and hardswish", "gelu", "silu", "tanh", "exp", "scaled and shifted", "gate", "lstm", "gru"}
+#: Softmax and layer norm have no form on 16 bits.
+NARROW = {"softmax of columns", "layer norm", "attention"}
+
+
+def _exported(name: str, config: str) -> Any:
+    model, inputs = WHOLE_CASES.get(name) or CASES[name]
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS[config]())
+    return _quantized(model, inputs, annotating), inputs
+
+
+def _lowered(exported: Any) -> Any:
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner(SPECIFICATION)])
+    assert not [name for name in _left(edge) if "quantize_per_tensor" not in name], et.delegation_report(edge)
+    return edge.to_executorch()
+
+
+def _same_as_the_kernels(name: str, config: str) -> bytes:
+    """The payload of the one part."""
+    exported, inputs = _exported(name, config)
+    program = _lowered(exported)
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    for given in (inputs, tuple(torch.randn_like(x) * 2 for x in inputs)):
+        for got, wanted in zip(_run(program, given), _run(plain, given), strict=True):
+            if config == "a16w8" and name in FUNCTIONS:
+                assert (got - wanted).abs().max() <= 1e-3 * wanted.abs().max()
+                assert (got - wanted).abs().mean() <= 1e-4 * wanted.abs().max()
+            else:
+                assert torch.equal(got, wanted)
+    (part,) = delegates_of(bytes(program.buffer))
+    return bytes(part.payload)
+
+
+def _same_as_the_reference(payload: bytes, example: list[np.ndarray]) -> None:
+    """Over all integers of the inputs' types."""
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        info = np.iinfo(example[0].dtype)
+        inputs = [rng.integers(-info.max, info.max, x.shape, x.dtype, endpoint=True) for x in example]
+        wanted = reference.run(payload, inputs, tosa_python())
+        file = as_program(payload, inputs, wanted)
+        for got, want in zip(et.Runtime.get().load_program(file).load_method("forward").execute(tuple(inputs)), wanted):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS)
+@pytest.mark.parametrize("name", [*CASES, *sorted(FUNCTIONS - {"linear and hardswish"}), *sorted(NARROW)])
+def test_same_numbers_as_the_kernels(name: str, config: str) -> None:
+    if config == "a8w4" or name not in NARROW:
+        _same_as_the_kernels(name, config)
+
+
+@pytest.mark.tosa
+@pytest.mark.parametrize("config", CONFIGURATIONS)
+@pytest.mark.parametrize(
+    "name",
+    ["conv and relu6", "depthwise conv, two results a channel", "conv in groups", "1-D conv", "transposed conv"]
+    + ["average pool", "adaptive pool", "scaled by channel", "concatenation of slices", "gate", "lstm"],
+)
+def test_every_bit_is_the_reference_models(name: str, config: str) -> None:
+    payload = _same_as_the_kernels(name, config)
+    dtype = np.int16 if config == "a16w8" else np.int8
+    _same_as_the_reference(payload, [np.zeros(x.shape, dtype) for x in (WHOLE_CASES.get(name) or CASES[name])[1]])
+
+
+@pytest.mark.tosa
+def test_deep_products_of_16_bits() -> None:
+    """Sums beyond 32 bits lose bits before they are scaled, in the kernels and in the payload."""
+    model, inputs = nn.Linear(3000, 3), (torch.randn(4, 3000),)
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a16w8"]())
+    exported = _quantized(model, inputs, annotating)
+    program = _lowered(exported)
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    for x in (*inputs, torch.randn(4, 3000) * 3):
+        assert torch.equal(_run(program, (x,))[0], _run(plain, (x,))[0])
+    _same_as_the_reference(bytes(delegates_of(bytes(program.buffer))[0].payload), [np.zeros((4, 3000), np.int16)])
+
+
+def test_weights_of_4_bits_stay_so() -> None:
+    """Only where the specification has them."""
+    model, inputs = nn.Linear(512, 64), (torch.randn(1, 512),)
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a8w4"]())
+    exported = _quantized(model, inputs, annotating)
+    sizes = {}
+    for specification in (SPECIFICATION, "TOSA-1.0+INT"):
+        partitioner = TOSAPartitioner(specification)
+        program = et.to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+        sizes[specification] = len(delegates_of(bytes(program.buffer))[0].payload)
+    assert sizes["TOSA-1.0+INT"] - sizes[SPECIFICATION] == 512 * 64 // 2
+
+
+def test_16_bits_without_the_extension_stay_outside() -> None:
+    exported, inputs = _exported("conv and relu", "a16w8")
+    partitioner = TOSAPartitioner("TOSA-1.0+INT")
+    program = et.to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    assert "which a specification has with the extension int16" in " ".join(partitioner.refusals.values())
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    assert torch.equal(_run(program, inputs)[0], _run(plain, inputs)[0])
+
+
+@pytest.mark.parametrize("text", ["TOSA-1.0+INT+fp16", "TOSA-1.0+INTint4", "TOSA-1.0", "TOSA-1.0+INT+"])
+def test_specifications_that_are_not_known(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"must be TOSA-1\.0\+INT, where \+int16 and \+int4 may follow"):
+        TOSAPartitioner(text)
+
+
+@pytest.mark.tosa
+@pytest.mark.parametrize("config", CONFIGURATIONS)
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+def test_vela_takes_them(accelerator: str, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """U55 has no table of 16 bits: there the function stays outside, with that reason."""
+    monkeypatch.setenv("ET_TOSA_PYTHON", str(tosa_python()))
+    layers = (nn.Conv2d(4, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3, groups=6), nn.AvgPool2d(2), nn.Sigmoid())
+    annotating = quantizer.EthosUQuantizer(accelerator).set_global(CONFIGURATIONS[config]())
+    exported = _quantized(nn.Sequential(*layers), IMAGE, annotating)
+    partitioner = EthosUPartitioner(accelerator)
+    et.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    outside = [(name, why) for name, _, why in partitioner.report.on_cpu]
+    if (accelerator, config) == ("ethos-u55-128", "a16w8"):
+        assert [name for name, _ in outside] == ["aten.sigmoid.default"]
+        assert "a function of 16 bits, ethos-u55 has tables of 8" in outside[0][1]
+    else:
+        assert not outside
+    assert partitioner.report.cycles > 0
