@@ -179,7 +179,8 @@ int run(Options& options) {
     return 1;
   }
   driver::PortableEvaluator evaluator(portable);
-  passes::PassContext context{**program, diagnostics, options.pass, options.fold ? &evaluator : nullptr};
+  passes::PassContext context{**program, diagnostics, options.pass};
+  context.evaluator = options.fold ? &evaluator : nullptr;
   passes::PassManager manager(options.manager);
   const Error error = run_passes(options, **program, context, manager);
   for (const ir::Diagnostic& diagnostic : diagnostics) {
