@@ -180,3 +180,23 @@ def test_compare_two_programs(tmp_path):
         compare(plain, plain, method="decode")
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         compare(plain, plain, inputs, runs=0)
+
+
+@pytest.mark.parametrize("partitioner", PARTITIONERS)
+def test_inputs_that_the_program_does_not_take(partitioner):
+    """The runtime's words, which name the input and both sides, before those of PyTorch."""
+    model, inputs = two_blocks()
+    program = lowered(model, inputs, partitioner)
+    for wrong in ((torch.randn(5, 16),), (torch.randn(4, 17),), (torch.randn(16),)):
+        with pytest.raises(InvalidArgumentError, match=r"input 0 \('x'\): .* the method takes"):
+            first_divergence(program, model, wrong)
+    with pytest.raises(InvalidArgumentError, match="takes 1 inputs, 2 were given"):
+        first_divergence(program, model, (*inputs, *inputs))
+    with pytest.raises(InvalidTypeError, match=r"torch\.float64"):
+        first_divergence(program, model, (inputs[0].double(),))
+    rows = torch.export.Dim("rows", min=2, max=8)
+    exported = torch.export.export(model, inputs, dynamic_shapes=({0: rows},))
+    dynamic = lowered_exported(exported, partitioner)
+    assert first_divergence(dynamic, exported, (torch.randn(7, 16),)) is None
+    with pytest.raises(InvalidArgumentError, match="9"):
+        first_divergence(dynamic, exported, (torch.randn(9, 16),))

@@ -1,6 +1,7 @@
 """Times by operator, module and line against sums made here, percentiles over runs, and the share of the roofline."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 import executorch_py as et
 from executorch_py.devtools import Inspector, Machine, TimeScale
 from executorch_py.devtools.inspector.events import Event, PerfData
-from executorch_py.devtools.inspector.profile import CacheLevel, by_operator
+from executorch_py.devtools.inspector.profile import CacheLevel, _best, by_operator
 from executorch_py.errors import InvalidStateError
 from executorch_py.graphs.sources import Source
 from tests.devtools.dumps import executions
@@ -66,6 +67,19 @@ def test_roofline(inspector):
     few_macs = inspector.roofline(Machine(1e9, 1e15)).rows[0]
     assert few_macs.bound == "compute" and few_macs.share == pytest.approx(1024 / few_macs.event.perf_data.min)
     assert "GMAC/s" in repr(slow_memory) and len(slow_memory.rows) == 8
+
+
+def test_a_peak_leaves_out_the_turns_of_others():
+    """A pause stands for the time in which another program has the processor."""
+
+    def action():
+        end = time.thread_time() + 0.004
+        while time.thread_time() < end:
+            pass
+        time.sleep(0.02)
+
+    for num_threads in (1, 2):
+        assert 0.004 / num_threads * 0.9 <= _best(action, num_threads) < 0.015
 
 
 def test_roofline_of_caches(inspector):

@@ -150,6 +150,7 @@ def test_select(tmp_path, capsys, suffix):
     selection = read_selection(out)
     for path in (plain, delegated):
         assert not any(need.missing for need in requirements(path.read_bytes(), selection))
+    assert "float32" in out.read_text() and "f32" not in out.read_text()
     assert selection.dtypes("aten::mul.out") == {"f32", "i64"} and not selection.has("aten::cos.out")
 
 
@@ -169,7 +170,7 @@ def test_values_of_a_stripped_program_are_those_of_numpy():
 
 def test_select_reads_lists_and_names_what_no_library_has(tmp_path, capsys):
     CASES["state"][0].save(tmp_path / "model.pte")
-    (tmp_path / "more.txt").write_text("aten::cos.out f32\nmy_ops::triple.out\n")
+    (tmp_path / "more.txt").write_text("aten::cos.out float32\nmy_ops::triple.out\n")
     given = ["select", str(tmp_path / "model.pte"), str(tmp_path / "more.txt")]
     assert main(given) == 2
     assert "more.txt calls my_ops::triple.out, for which there is no kernel" in capsys.readouterr().err

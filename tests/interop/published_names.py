@@ -23,10 +23,17 @@ LEFT_OUT = {
 }  # fmt: skip
 
 
+def wrapped(value: Any) -> Any:
+    """The function that a decorator wraps without saying so: one of its name among what the wrapper closes over."""
+    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    inner = [one for one in cells if inspect.isfunction(one) and one.__name__ == value.__name__]
+    return inner[0] if len(inner) == 1 else value
+
+
 def parameters(value: Any) -> list[tuple[str, bool, str | None]] | None:
     """Name, whether it can be left out, and the default where it is a plain value; None where Python does not know."""
     try:
-        signature = inspect.signature(value)
+        signature = inspect.signature(wrapped(value))
     except (TypeError, ValueError):
         return None
     found = []

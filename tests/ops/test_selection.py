@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_list(tmp_path: Path) -> None:
-    selection = read_selection(write(tmp_path / "ops.txt", "# mine\naten::add.out f32 integral\naten::mm.out\n\n"))
+    selection = read_selection(write(tmp_path / "ops.txt", "# mine\naten::add.out float32 integral\naten::mm.out\n\n"))
     assert selection.has("aten::add.out") and not selection.has("aten::sub.out")
     assert selection.dtypes("aten::add.out") == {"f32", "u8", "i8", "i16", "i32", "i64"}
     assert selection.dtypes("aten::mm.out") is None
@@ -35,7 +35,7 @@ def test_a_list(tmp_path: Path) -> None:
 
 def test_a_yaml(tmp_path: Path) -> None:
     selection = read_selection(
-        write(tmp_path / "ops.yaml", '- op: "aten::add.out"\n  dtypes: [f32]\n- op: "aten::mm.out"\n')
+        write(tmp_path / "ops.yaml", '- op: "aten::add.out"\n  dtypes: [float32]\n- op: "aten::mm.out"\n')
     )
     assert selection.dtypes("aten::add.out") == {"f32"} and selection.dtypes("aten::mm.out") is None
 
@@ -119,9 +119,13 @@ def test_several_files_select_together(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.txt", "aten::addd.out f32", "a.txt calls aten::addd.out for f32, for which there is no kernel"),
+        ("a.txt", "aten::addd.out f32", "a.txt calls aten::addd.out for float32, for which there is no kernel"),
         ("a.yaml", "- op: my_ops::triple.out", "a.yaml calls my_ops::triple.out, for which there is no kernel"),
-        ("a.txt", "aten::mish.out i8", "a.txt calls aten::mish.out for i8, whose kernel is for bf16 f16 f32 f64"),
+        (
+            "a.txt",
+            "aten::mish.out i8",
+            "a.txt calls aten::mish.out for int8, whose kernel is for bfloat16 float16 float32 float64",
+        ),
     ],
 )
 def test_what_no_library_has_is_named(name: str, text: str, message: str, tmp_path: Path) -> None:
@@ -136,9 +140,12 @@ def test_what_no_library_has_is_named(name: str, text: str, message: str, tmp_pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("aten::add.out f32\n", "model.pte calls aten::index.Tensor_out for f16 i64, which is not selected"),
-        ("aten::add.out i32 i64\naten::index.Tensor_out\n", "model.pte calls aten::add.out for f32, which is not"),
-        ("aten::add.out\naten::index.Tensor_out i64 f32\n", "model.pte calls aten::index.Tensor_out for f16, which"),
+        ("aten::add.out f32\n", "model.pte calls aten::index.Tensor_out for float16 int64, which is not selected"),
+        ("aten::add.out i32 i64\naten::index.Tensor_out\n", "model.pte calls aten::add.out for float32, which is not"),
+        (
+            "aten::add.out\naten::index.Tensor_out i64 f32\n",
+            "model.pte calls aten::index.Tensor_out for float16, which",
+        ),
     ],
 )
 def test_a_model_that_a_selection_has_not_stops_the_configuration(

@@ -90,4 +90,6 @@ def _needs(arguments: argparse.Namespace) -> int:
 
 
 def _plain(need: Any) -> dict[str, Any]:
-    return {**dataclasses.asdict(need), "dtypes": sorted(need.dtypes), "kernels": dict(need.kernels)}
+    from executorch_py.codegen.element_types import told
+
+    return {**dataclasses.asdict(need), "dtypes": told(need.dtypes), "kernels": dict(need.kernels)}

@@ -36,6 +36,7 @@ def add(commands: Any) -> None:
 
 
 def _select(arguments: argparse.Namespace) -> int:
+    from executorch_py.codegen.element_types import told
     from executorch_py.codegen.ops_yaml import TableError
     from executorch_py.codegen.published_yaml import operator_table
     from executorch_py.codegen.select_ops import read_selections, require_selected
@@ -55,7 +56,7 @@ def _select(arguments: argparse.Namespace) -> int:
     if arguments.sources:
         return _write_sources(arguments, paths)
     kernels = selection.entries
-    found = {kernel: sorted(kernels[kernel] or ()) for kernel in sorted(kernels)}
+    found = {kernel: told(kernels[kernel] or ()) for kernel in sorted(kernels)}
     if arguments.json:
         text = json.dumps({"kernels": found, "backends": sorted(backends)}, indent=2)
     else:

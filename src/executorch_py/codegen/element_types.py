@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,16 @@ ELEMENT_TYPES: tuple[ElementType, ...] = tuple(
     ElementType(name, int(number), text, int(nbytes), word)
     for name, number, text, nbytes, word in _ROW.findall(_definition().read_text(encoding="utf-8"))
 )
+
+
+#: Names that a person reads or writes, torch's -> those of tables.
+TEXTS: dict[str, str] = {one.word: one.text for one in ELEMENT_TYPES}
+
+
+def told(texts: Iterable[str]) -> list[str]:
+    """Element types by torch's names, sorted: ["float32", "int64"] of {"i64", "f32"}."""
+    words = {one.text: one.word for one in ELEMENT_TYPES}
+    return sorted(words[text] for text in texts)
 
 
 def python_module() -> str:

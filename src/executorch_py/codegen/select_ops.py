@@ -1,7 +1,8 @@
 """Reads which kernels a build keeps (-DET_SELECT_OPS=files): lists, tables in the format of ops.yaml, `.pte` files.
 
-A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out f32 i64`.
-A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [f32, i64]`, or is a published table of kernels
+A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out float32 int64`.
+The short names of ops.yaml (f32, i64) are read as well.
+A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [float32, int64]`, or is a published table of kernels
 (published_yaml.py), which selects the operators that it names.
 Operators are named as programs call them, or by their functional variant, aten::add.Tensor.
 A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from .element_types import TEXTS, told
 from .ops_yaml import DTYPE_GROUPS, DTYPES, Op, TableError, read_yaml
 from .pte_operators import read_pte_operators
 from .published_yaml import is_published, out_variant_of, read_entries, selected
@@ -47,7 +49,7 @@ class Selection:
 def _expand(items: list[str], where: str) -> set[str] | None:
     dtypes: set[str] = set()
     for item in items:
-        dtypes.update(DTYPE_GROUPS.get(item, [item]))
+        dtypes.update(DTYPE_GROUPS.get(item, [TEXTS.get(item, item)]))
     if dtypes - set(DTYPES):
         raise TableError(f"{where}: unknown element type {', '.join(sorted(dtypes - set(DTYPES)))}")
     return dtypes or None
@@ -132,7 +134,7 @@ def _told(name: str, dtypes: set[str] | None) -> str:
 
 
 def _listed(dtypes: Iterable[str]) -> str:
-    return " ".join(sorted(dtypes))
+    return " ".join(told(dtypes))
 
 
 def _refuse(missing: list[str]) -> None:

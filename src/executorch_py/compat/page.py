@@ -31,6 +31,8 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 
 - **Operators of Edge** are torch's own: `node.target` is `torch.ops.aten.add.Tensor`, and so is
   `exir_ops.edge.aten.add.Tensor`. There is no `target._op` to unwrap.
+- **Dtypes of operators**: arguments of an operator's schema are torch's own and have no `allowed_types`, and schemas no
+  `dtype_constraint`. What a kernel takes stands in [operators](../reference/operators.md).
 - **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes them
   apart.
 - **Delegation to a backend whose compiler is C++**: nodes stay in the graph, with a tag, until `to_executorch`.
@@ -39,6 +41,8 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 - **Memory planners** see a method after all passes of the compiler. Views share the spec of what they look at.
 - **External constants**: a rule takes a node, as there, or a name and a tensor.
 - **Results** own their memory, whatever `clone_outputs` says.
+- **Names of buffers** that a method writes are always in the file, whatever `emit_mutable_buffer_names` says; there they
+  are not by default.
 - **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their order;
   ours follow.
 

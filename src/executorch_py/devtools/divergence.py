@@ -115,7 +115,8 @@ def first_divergence(
         quantized_db: Smallest signal-to-noise ratio of a quantized layer in the network, in dB.
 
     Raises:
-        InvalidTypeError: ``program`` is a file or a loaded program.
+        InvalidArgumentError: An input has sizes that the program does not take; names it and both sides.
+        InvalidTypeError: ``program`` is a file or a loaded program; an input is of another dtype.
         NotFoundError: There is no such method.
     """
     if not isinstance(program, ExecutorchProgramManager):
@@ -175,16 +176,17 @@ class _Search:
         self, program: ExecutorchProgramManager, method: str, leaves: list[Any], tolerance: Tolerance | None
     ) -> None:
         self._program, self._method, self._leaves, self._tolerance = program, method, leaves, tolerance
+        ran = _ran(program, method, leaves)  # says which input does not fit, before PyTorch meets it
         self.edge = program.get_etrecord().edge_programs()[method]
         self.values = values_of(self.edge, _copies(leaves))
         self.behind_integers = _behind_integers(self.edge.graph)
         self._told_inside: set[int | None] = set()  # delegates that tell values inside, by their instructions
-        self.pairs = {pair.node: pair for pair in self._pairs(program)}
+        self.pairs = {pair.node: pair for pair in self._pairs(ran)}
 
-    def _pairs(self, program: ExecutorchProgramManager) -> list[Pair]:
+    def _pairs(self, ran: Inspector) -> list[Pair]:
         events = [
             event
-            for block in _ran(program, self._method, self._leaves).event_blocks
+            for block in ran.event_blocks
             for event in block.events
             if event.name != AROUND_A_KERNEL and event._instruction_id is not None
         ]
@@ -227,7 +229,7 @@ class _Search:
         try:
             config = replace(self._program.backend_config, disabled_passes=_without_fusion(self._program))
             unfused = compile_methods(self._program._recorded.methods, {}, config, self._program._recorded)
-            pairs = {one.node: one for one in self._pairs(unfused)}
+            pairs = {one.node: one for one in self._pairs(_ran(unfused, self._method, self._leaves))}
         except ExecutorchError as error:
             note = f"fusion or its kernel: the operators do not run one by one here ({str(error).splitlines()[0]:.100})"
             return replace(_divergence(pair.node, "fusion", operators, found), note=note)

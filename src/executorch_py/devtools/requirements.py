@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from executorch_py import _core
+from executorch_py.codegen.element_types import told
 from executorch_py.codegen.ops_yaml import TableError
 from executorch_py.codegen.pte_operators import KernelCall, read_pte_calls
 from executorch_py.codegen.select_ops import Selection
@@ -118,7 +119,7 @@ def _why_not_selected(need: Requirement, selection: Selection, is_known: bool) -
         return "no kernel is registered"
     if not selection.has(need.operator):
         return "not selected"
-    return f"selected without {' '.join(sorted(need.dtypes - (selection.dtypes(need.operator) or set())))}"
+    return f"selected without {' '.join(told(need.dtypes - (selection.dtypes(need.operator) or set())))}"
 
 
 def _backends(program: Program, method: str) -> list[Requirement]:
@@ -209,7 +210,7 @@ def table_of(needs: list[Requirement]) -> str:
                 kernels = "backend"
             else:
                 kernels = ", ".join(f"{name} {count}" if count else name for name, count in need.kernels.items())
-            dtypes = " ".join(sorted(need.dtypes))
+            dtypes = " ".join(told(need.dtypes))
             lines.append(f"  {need.operator:<{width}}  {need.calls:>4}  {dtypes:<16} {kernels}")
     missing = sorted({need.operator for need in needs if need.missing})
     lines.append(f"missing: {', '.join(missing)}" if missing else "nothing is missing")
