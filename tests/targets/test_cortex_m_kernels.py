@@ -82,6 +82,23 @@ class Movement(nn.Module):
         return torch.cat([x[:, 1:], x[:, :-1]], 1).transpose(1, 3)[:, 2]
 
 
+class Parts(nn.Module):
+    """What cuts tensors into parts: along channels and lines, of one size and of several, and into single indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Conv2d(3, 11, 3, padding=1)
+        self.head = nn.Linear(7, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b, c = self.first(x).split([4, 3, 4], 1)
+        upper, lower, rest = (a + c).split(4, 2)
+        rows = torch.cat([lower, upper, rest], 2)[:, :3].unbind(2)
+        left, right = (rows[0] + rows[3]).chunk(2, 2)
+        return self.head(left + right) + self.head(b.flatten(2)[:, :, :7])
+
+
 @dataclass(frozen=True)
 class Case:
     path: Path
@@ -105,6 +122,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     folder = tmp_path_factory.mktemp("cortex_m_kernels")
     made = {name: make_case(*make(), folder / f"{name}.pte") for name, make in NETWORKS.items()}
     made["movement"] = make_case(Movement(0), (1, 3, 17, 14), folder / "movement.pte")
+    made["parts"] = make_case(Parts(), (1, 3, 9, 14), folder / "parts.pte")
     for seed in (1, 2):
         made[f"odd_{seed}"] = make_case(OddSizes(seed), (1, 3, 17, 14), folder / f"odd_{seed}.pte")
     return made
@@ -148,7 +166,7 @@ def run(board: tuple[str, Path], case: Case, folder: Path) -> tuple[np.ndarray, 
     return np.fromfile(got, np.int8).reshape(case.expected.shape), counts
 
 
-@pytest.mark.parametrize("name", [*NETWORKS, "movement", "odd_1", "odd_2"])
+@pytest.mark.parametrize("name", [*NETWORKS, "movement", "parts", "odd_1", "odd_2"])
 def test_outputs_are_those_of_the_host(
     board: tuple[str, Path], cases: dict[str, Case], name: str, tmp_path: Path
 ) -> None:

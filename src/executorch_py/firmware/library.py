@@ -34,7 +34,7 @@ _SMALL = frozenset(
         "cat", "clone_dim_order", "constant_pad_nd", "dequantize_per_tensor", "kernels", "permute_copy",
         "quantize_per_tensor", "quantized_adaptive_avg_pool2d", "quantized_add", "quantized_avg_pool2d",
         "quantized_linear", "quantized_mean", "quantized_sub", "register", "select_copy_int", "slice_copy_tensor",
-        "transpose_copy_int",
+        "split_copy_tensor", "split_with_sizes_copy", "transpose_copy_int", "unbind_copy_int",
     )
 )  # fmt: skip
 

@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/move.h"
 
+#include <algorithm>
+
 #include "kernels/cortex_m/primitives.h"
 
 namespace et::kernels::cortex_m {
@@ -103,12 +105,20 @@ void Move::run(const void* from, void* to) {
 }
 
 Error move_view(KernelContext& context, const Tensor& self, const void* first, const portable::Sizes& sizes,
-                const portable::Sizes& strides, Tensor& out) {
+                const portable::Sizes& strides, const Tensor& out) {
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes.data(), sizes.size()}));
   Move move(self);
   move.add_all(out.sizes(), {strides.data(), strides.size()}, out.strides());
   move.run(first, out.mutable_data_ptr());
   return Error::Ok;
+}
+
+Error move_part(KernelContext& context, const Tensor& self, int64_t dim, int64_t start, int64_t length,
+                const Tensor& out) {
+  portable::Sizes sizes(self.sizes());
+  sizes[dim] = length;
+  const void* const first = length > 0 ? place(self, dim, start) : nullptr;
+  return move_view(context, self, first, sizes, portable::Sizes(self.strides()), out);
 }
 
 bool fits_move(const EValue& from, const EValue& to) {
@@ -119,6 +129,14 @@ bool fits_move(const EValue& from, const EValue& to) {
   const size_t element = self.element_size();
   return self.scalar_type() == out.scalar_type() && (element == 1 || element == 4) &&
          self.nbytes() <= static_cast<size_t>(INT32_MAX) && out.nbytes() <= static_cast<size_t>(INT32_MAX);
+}
+
+bool fits_parts(const EValue& from, const EValue& list) {
+  if (!list.is_tensor_list() || !from.is_tensor() || from.to_tensor().dim() == 0) {
+    return false;
+  }
+  const auto& parts = list.tensor_list_items();
+  return std::all_of(parts.items, parts.items + parts.size, [&](const EValue* part) { return fits_move(from, *part); });
 }
 
 }  // namespace et::kernels::cortex_m

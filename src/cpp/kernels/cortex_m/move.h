@@ -42,9 +42,15 @@ inline void* place(const Tensor& tensor, int64_t dim, int64_t i) {
 
 /// `out` gets these sizes, and of `self` the elements that lie at these strides from `first`.
 Error move_view(KernelContext& context, const Tensor& self, const void* first, const portable::Sizes& sizes,
-                const portable::Sizes& strides, Tensor& out);
+                const portable::Sizes& strides, const Tensor& out);
+
+/// `out` gets the indices [start, start + length) of a dimension of `self`.
+Error move_part(KernelContext& context, const Tensor& self, int64_t dim, int64_t start, int64_t length,
+                const Tensor& out);
 
 /// True for tensors of one type, of 8 or 32 bits an element, whose bytes are counted in 32 bits.
 bool fits_move(const EValue& from, const EValue& to);
+/// The same of a tensor and of all tensors of a list. A tensor without dimensions has no parts.
+bool fits_parts(const EValue& from, const EValue& list);
 
 }  // namespace et::kernels::cortex_m

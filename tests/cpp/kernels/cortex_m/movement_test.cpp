@@ -140,6 +140,49 @@ TEST_P(CortexMMovement, Padding) {
   expect_same(call, out, order(shape.size()), ScalarType::Char);
 }
 
+TEST_P(CortexMMovement, Splits) {
+  const std::vector<int64_t> shape = sizes();
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto dim = static_cast<size_t>(between(0, rank - 1));
+  const int64_t given_dim = static_cast<int64_t>(dim) - (random_() % 2 == 0 ? rank : 0);
+  const auto expect_parts = [&](Call& call, const std::vector<std::vector<int64_t>>& parts) {
+    for (const std::vector<int64_t>& part : parts) {
+      call.out(part, order(part.size()), dtype_);
+    }
+    call.as_list(parts.size()).expect_same(kPriorityOptimized);
+  };
+  const auto part_of = [&](int64_t size) {
+    std::vector<int64_t> part = shape;
+    part[dim] = size;
+    return part;
+  };
+
+  const int64_t size = shape[dim], split_size = between(1, 5);
+  std::vector<std::vector<int64_t>> parts;
+  for (int64_t start = 0; start < size || parts.empty(); start += split_size) {
+    parts.push_back(part_of(std::min(split_size, size - start)));
+  }
+  Call split("aten::split_copy.Tensor_out");
+  split.bytes_of(dtype_, shape, order(shape.size())).integer(split_size).integer(given_dim);
+  expect_parts(split, parts);
+
+  std::vector<int64_t> lengths;
+  parts.clear();
+  for (int64_t left = size; left > 0 || lengths.empty(); left -= lengths.back()) {
+    lengths.push_back(between(0, left));
+    parts.push_back(part_of(lengths.back()));
+  }
+  Call split_with_sizes("aten::split_with_sizes_copy.out");
+  split_with_sizes.bytes_of(dtype_, shape, order(shape.size())).list(lengths).integer(given_dim);
+  expect_parts(split_with_sizes, parts);
+
+  std::vector<int64_t> selected = shape;
+  selected.erase(selected.begin() + static_cast<long>(dim));
+  Call unbind("aten::unbind_copy.int_out");
+  unbind.bytes_of(dtype_, shape, order(shape.size())).integer(given_dim);
+  expect_parts(unbind, std::vector<std::vector<int64_t>>(static_cast<size_t>(size), selected));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, CortexMMovement, ::testing::Range(0, 200));
 
 TEST(CortexMMovement, WhatDoesNotFitIsAnErrorOfThePlainKernelToo) {
@@ -164,6 +207,19 @@ TEST(CortexMMovement, WhatDoesNotFitIsAnErrorOfThePlainKernelToo) {
   Call slice("aten::slice_copy.Tensor_out");
   slice.bytes_of(ScalarType::Char, {2, 3}).integer(1).integer(0).integer(3).integer(0);
   expect_both(slice.out({2, 3}, kRowMajor, ScalarType::Char));
+  for (const int64_t split_size : {0, -1, 3}) {  // 3: two parts, of which only one is asked for
+    Call split("aten::split_copy.Tensor_out");
+    split.bytes_of(ScalarType::Char, {5, 3}).integer(split_size).integer(0).out({3, 3}, kRowMajor, ScalarType::Char);
+    expect_both(split.as_list(1));
+  }
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4}, {6}, {-1}, {2, 3}, {}}) {
+    Call split("aten::split_with_sizes_copy.out");
+    split.bytes_of(ScalarType::Char, {5, 3}).list(sizes).integer(0).out({5, 3}, kRowMajor, ScalarType::Char);
+    expect_both(split.as_list(1));
+  }
+  Call unbind("aten::unbind_copy.int_out");
+  unbind.bytes_of(ScalarType::Char, {5, 3}).integer(2).out({3}, kRowMajor, ScalarType::Char);
+  expect_both(unbind.as_list(1));
   Call pool("et::max_pool2d.out");
   pool.bytes_of(ScalarType::Char, {1, 4, 5, 5}, kChannelsLast).list({3, 3}).list({1, 1}).list({2, 2}).list({1, 1});
   expect_both(pool.flag(false).out({1, 4, 7, 7}, kChannelsLast, ScalarType::Char));
