@@ -8,6 +8,7 @@
 #                  (bench-all: every model; bench-isa: with older instruction sets)
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
 #   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
+#   make compilers the runtime with each gcc and clang that Debian has, -Wconversion
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
 #   make tidy      clang-tidy over the C++ sources
 #   make size      bytes of the runtime by target    make mcu       the runtime on a Cortex-M55 in QEMU
@@ -48,7 +49,7 @@ FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
-        bench-all bench-isa lint tidy format fuzz size mcu mcu-table interop sanitize neon wheel docs notebooks \
+        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon wheel docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
         mcu-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
@@ -218,6 +219,10 @@ neon: setup
 	@$(TIMED) "build for Arm" -- $(BIN)/ninja -C build/neon -j$(JOBS) --quiet et_test_kernels_optimized
 	@cd tests/cpp/kernels/optimized && qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 	    $(abspath build/neon)/bin/et_test_kernels_optimized --gtest_brief=1 --gtest_filter='-*Library*:QuantizedDepthwise*'
+
+compilers: compiled
+	@$(TIMED) "other compilers" -- $(SETUP) debian compiler compilers
+	@$(PY) tools/compilers.py $(BUILD)
 
 # ARGS="--base main": what changed since then.
 size: setup

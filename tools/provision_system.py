@@ -33,6 +33,12 @@ DEBIAN: dict[str, dict[str, str]] = {
         "llvm-symbolizer": "llvm",
         "/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux": "libclang-rt-14-dev",
     },
+    "compilers": {
+        "g++-11": "g++-11",
+        "clang++-15": "clang-15",
+        "clang++-16": "clang-16",
+        "clang++-19": "clang-19",
+    },
     "mcu": {
         "arm-none-eabi-g++": "gcc-arm-none-eabi",
         "/usr/lib/arm-none-eabi/newlib/libc.a": "libnewlib-arm-none-eabi",
