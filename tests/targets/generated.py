@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from executorch_py import _core
-from executorch_py.firmware.examples import raw_bytes
 from executorch_py.native import build_native
+from executorch_py.native.examples import value_bytes
 from executorch_py.runtime import Method, Program
 from executorch_py.sdk import folder as package
 
@@ -65,9 +64,11 @@ class Generated:
         """Bytes of the outputs of generated code."""
         meta, prefix = self.program.metadata(method), self.prefix(method)
         for i, value in enumerate(inputs):
-            if meta.input_kind(i) == "Tensor":
-                given = raw_bytes(value, meta.input_tensor_meta(i).dim_order())
-                ctypes.memmove(self._place(f"{prefix}_input", i), given, len(given))
+            info = meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None
+            place, given = self._place(f"{prefix}_input", i), value_bytes(value, info)
+            assert place or info is None, i
+            if place and given:
+                ctypes.memmove(place, given, len(given))
         error = getattr(self.library, f"{prefix}_run")()
         assert error == 0, (error, self.library.model_failed())
         found: list[bytes | None] = []
@@ -75,19 +76,16 @@ class Generated:
             sizes = {"Int": 8, "Double": 8, "Bool": 1, "None": 0}
             kind = meta.output_kind(i)
             nbytes = sizes[kind] if kind in sizes else meta.output_tensor_meta(i).nbytes()
-            found.append(ctypes.string_at(self._place(f"{prefix}_output", i), nbytes) if kind != "None" else None)
+            place = self._place(f"{prefix}_output", i)
+            assert place or kind == "None", i
+            found.append(ctypes.string_at(place, nbytes) if place else None)
         return found
 
     def expected(self, method: str, inputs: Sequence[Any]) -> list[bytes | None]:
         """The same of the interpreter."""
-        meta, found = self.program.metadata(method), []
-        for i, value in enumerate(self._method(method).execute(list(inputs))):
-            if meta.output_kind(i) == "Tensor":
-                found.append(raw_bytes(value, meta.output_tensor_meta(i).dim_order()))
-            else:
-                kinds = {bool: np.bool_, int: np.int64, float: np.float64}
-                found.append(None if value is None else kinds[type(value)](value).tobytes())
-        return found
+        meta, outputs = self.program.metadata(method), self._method(method).execute(list(inputs))
+        infos = [meta.output_tensor_meta(i) if meta.output_kind(i) == "Tensor" else None for i in range(len(outputs))]
+        return [value_bytes(value, info) for value, info in zip(outputs, infos, strict=True)]
 
     def check(self, calls: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """The calls give the same bytes in both."""
@@ -107,6 +105,4 @@ class Generated:
     def _place(self, function: str, i: int) -> int:
         found = getattr(self.library, function)
         found.restype = ctypes.c_void_p
-        place = found(i)
-        assert place, f"{function}({i})"
-        return int(place)
+        return int(found(i) or 0)

@@ -289,3 +289,15 @@ def test_without_a_compiler_the_code_is_written(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "code" / "model.cpp").exists() and "g++" in str(report) and report.run is None
     with pytest.raises(InvalidArgumentError, match=r"g\+\+.*is not installed"):
         build_native(data, tmp_path / "code", check=True)
+
+
+def test_numbers_that_a_call_gives(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> tuple[torch.Tensor, int]:
+            return x * n + 1, n * 2
+
+    x = torch.randn(3)
+    program = torch.export.export(Scaled(), (x, 3), dynamic_shapes={"x": None, "n": torch.export.Dim.DYNAMIC})
+    data = bytes(et.to_edge_transform_and_lower(program).to_executorch().buffer)
+    generated = Generated(data, tmp_path)
+    generated.check([("forward", (x, 5)), ("forward", (x, -2 + 4)), ("forward", (-x, 7))])

@@ -79,7 +79,7 @@ def build_native(
         raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
     wanted = TARGETS[target]
     data = program_bytes(program)
-    called = identifier(name or _stem(program))
+    called = _name_of(name or _stem(program))
     core = _load(data)
     plan = read_plan(data, core)
     layout = lay_out(plan)
@@ -104,6 +104,12 @@ def build_native(
 
 def _stem(program: Any) -> str:
     return Path(program).stem if isinstance(program, (str, os.PathLike)) else "model"
+
+
+def _name_of(text: str) -> str:
+    """A name for functions and files, which no other file of the folder has."""
+    found = identifier(text)
+    return f"{found}_model" if found in ("board", "examples", "main", "native", "src", "weights") else found
 
 
 def _load(data: bytes) -> _core.Program:

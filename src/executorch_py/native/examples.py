@@ -9,15 +9,15 @@ import numpy as np
 
 from executorch_py.element_types import ScalarType
 from executorch_py.firmware.examples import made_up, raw_bytes
-from executorch_py.method_metadata import MethodMetadata
+from executorch_py.method_metadata import MethodMetadata, TensorInfo
 from executorch_py.runtime import Program
 
 from .plan import Plan
 from .project import Example
 
-__all__ = ["examples_of", "inputs_of"]
+__all__ = ["examples_of", "inputs_of", "value_bytes"]
 
-#: How numbers that a method returns lie in memory.
+#: How numbers lie in memory.
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 
 
@@ -49,17 +49,15 @@ def _made_up(method: Any, meta: MethodMetadata, i: int) -> Any:
 
 
 def _example(name: str, meta: MethodMetadata, inputs: Sequence[Any], outputs: Sequence[Any]) -> Example:
-    given = [
-        raw_bytes(value, meta.input_tensor_meta(i).dim_order()) if meta.input_kind(i) == "Tensor" else b""
-        for i, value in enumerate(inputs)
-    ]
-    found: list[bytes | None] = []
-    is_float = []
-    for i, value in enumerate(outputs):
-        is_tensor = meta.output_kind(i) == "Tensor"
-        is_float.append(is_tensor and meta.output_tensor_meta(i).dtype() is ScalarType.Float)
-        if is_tensor:
-            found.append(raw_bytes(value, meta.output_tensor_meta(i).dim_order()))
-        else:
-            found.append(_NUMBERS[type(value)](value).tobytes() if type(value) in _NUMBERS else None)
-    return Example(name, given, found, is_float)
+    infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(len(inputs))]
+    given = [value_bytes(value, info) or b"" for value, info in zip(inputs, infos, strict=True)]
+    results = [meta.output_tensor_meta(i) if meta.output_kind(i) == "Tensor" else None for i in range(len(outputs))]
+    found = [value_bytes(value, info) for value, info in zip(outputs, results, strict=True)]
+    return Example(name, given, found, [info is not None and info.dtype() is ScalarType.Float for info in results])
+
+
+def value_bytes(value: Any, info: TensorInfo | None) -> bytes | None:
+    """A tensor or a number as it lies in memory of generated code; None for None and texts."""
+    if info is not None:
+        return raw_bytes(value, info.dim_order())
+    return _NUMBERS[type(value)](value).tobytes() if type(value) in _NUMBERS else None

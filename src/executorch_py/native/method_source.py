@@ -40,7 +40,8 @@ class MethodSource:
         self._ops = ops
         self._shapes = shapes
         self._prims = {name: (row.split('"')[3], row.split("&")[1].rstrip("},")) for name, row in primitives().items()}
-        self._numbers = self._replaced_numbers()
+        self._given = self._given_numbers()
+        self._numbers = self._replaced_numbers() | self._given
         self._used: dict[int, None] = {}
 
     @property
@@ -54,6 +55,11 @@ class MethodSource:
         tensors = [self._tensor(i) for i in sorted(self._used)]
         return "\n".join([*tensors, "", f"Error {self.function}(KernelContext& context) {{", *body, "}", ""])
 
+    def input_pointer(self, place: int) -> str:
+        """Where an input is written; "" for what was fixed at export."""
+        is_given = place in self._given or isinstance(self._method.values[place], Tensor)
+        return self.pointer(place) if is_given else ""
+
     def pointer(self, place: int) -> str:
         """Where the elements of a value are, or the number it is: an expression for its address; "" for None."""
         value = self._method.values[place]
@@ -66,8 +72,8 @@ class MethodSource:
         return f"{identifier(self._method.name)}_number{place}"
 
     def statics(self) -> Iterator[str]:
-        """Variables for outputs that are numbers, or other tensors' memory."""
-        for place in dict.fromkeys(self._method.outputs):
+        """Variables for inputs and outputs that are numbers, and for outputs that are other tensors' memory."""
+        for place in dict.fromkeys([*sorted(self._given), *self._method.outputs]):
             value = self._method.values[place]
             if isinstance(value, Tensor) and place in self._method.moved:
                 yield f"const void* {self.pointer(place)} = {self._data(place)};"
@@ -82,6 +88,16 @@ class MethodSource:
             if isinstance(step, Call) and step.kernel in self._prims:
                 found |= {i for i, letter in zip(step.args, self._prims[step.kernel][0], strict=False) if letter == "r"}
         return frozenset(found)
+
+    def _given_numbers(self) -> frozenset[int]:
+        """Inputs that are numbers and that some instruction uses: others were fixed at export."""
+        method = self._method
+        used = {i for step in method.steps if isinstance(step, Call) for i in step.args}
+        used |= {step.condition for step in method.steps if isinstance(step, JumpFalse)}
+        used |= {step.source for step in method.steps if isinstance(step, Move)}
+        lists = [value for i in used if isinstance(value := method.values[i], Lists)]
+        used |= {item for one in lists for item in one.items}
+        return frozenset(i for i in method.inputs if i in used and isinstance(method.values[i], (bool, int, float)))
 
     def _number_text(self, value: float | bool) -> str:
         if isinstance(value, bool):
@@ -128,7 +144,8 @@ class MethodSource:
             if isinstance(value, Tensor):
                 yield f"  Tensor v{i} = {self._name(i)};"
             elif isinstance(value, (bool, int, float)):
-                yield f"  EValue v{i} = {_BOXED[type(value)].format(self._number_text(value))};"
+                text = self.number_name(i) if i in self._given else self._number_text(value)
+                yield f"  EValue v{i} = {_BOXED[type(value)].format(text)};"
             else:
                 yield f"  EValue v{i};"
         targets = {step.target for step in method.steps if isinstance(step, JumpFalse)}

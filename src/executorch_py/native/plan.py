@@ -148,8 +148,11 @@ class _Reader:
 
     def tensor(self, table: Table) -> Tensor:
         extra, planned, index = table.table(9), table.table(6), table.scalar(5, "I")
+        number = table.scalar(0, "b")
+        if number not in {*ScalarType}:
+            raise NotSupportedError(f"a tensor has element type {number} of the format, with which no kernel computes")
         plain = Tensor(
-            ScalarType(table.scalar(0, "b")), tuple(table.numbers(2)), tuple(table.raw(3)),
+            ScalarType(number), tuple(table.numbers(2)), tuple(table.raw(3)),
             name=extra.text(1) if extra else "",
         )  # fmt: skip
         if extra is not None and extra.scalar(2, "b") == _EXTERNAL:

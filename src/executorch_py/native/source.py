@@ -62,11 +62,10 @@ def generated_sources(
         "using namespace et::kernels;  // NOLINT(google-build-using-namespace)",
         "using namespace et::native;   // NOLINT(google-build-using-namespace)\n",
         f"constexpr const unsigned char* weights = {name}_weights;",
-        *(f"alignas(16) uint8_t {identifier(array)}[{nbytes}];" for array, nbytes in layout.arrays.items() if nbytes),
+        *(f"alignas(16) uint8_t {identifier(array)}[{max(nbytes, 1)}];" for array, nbytes in layout.arrays.items()),
         f"constexpr size_t kScratch = {scratch};  // {origin}",
         "alignas(64) uint8_t scratch_memory[kScratch == 0 ? 1 : kScratch];",
         "size_t scratch_used = 0;",
-        "runtime::RandomState random_state;",
         "const char* failed_in = nullptr;",
         *(["bool has_state = false;"] if layout.initial else []),
         *statics,
@@ -111,11 +110,12 @@ def _state_functions(name: str, layout: Layout) -> list[str]:
 
 def _functions(prefix: str, source: MethodSource, method: Method, has_state: bool, name: str) -> list[str]:
     first = [f"  if (!has_state) {{\n    {name}_reset_state();\n  }}"] if has_state else []
-    inputs = [source.pointer(i) if isinstance(method.values[i], Tensor) else "" for i in method.inputs]
+    inputs = [source.input_pointer(i) for i in method.inputs]
     outputs = [source.pointer(i) for i in method.outputs]
     return [
         f"int {prefix}_run(void) {{",
         *first,
+        "  static runtime::RandomState random_state;",
         "  failed_in = nullptr;",
         "  Scratch scratch(scratch_memory, kScratch, &scratch_used);",
         "  KernelContext context(&scratch, nullptr, nullptr, &random_state, nullptr);",
@@ -163,7 +163,8 @@ def _declarations(prefix: str, method: Method) -> list[str]:
         "executorch_py",
         " * (docs/reference/errors.md). */",
         f"int {prefix}_run(void);",
-        "/* Memory of an input, which a run may write over; NULL for what was fixed when the model was exported. */",
+        "/* Memory of an input, which a run may write over; NULL for what was fixed when the model was exported.",
+        " * Numbers are int64_t, double or bool. */",
         f"void* {prefix}_input(int index);",
         "/* Memory of an output; NULL for None. Numbers are int64_t, double or bool. */",
         f"const void* {prefix}_output(int index);",

@@ -1,0 +1,60 @@
+"""Random programs as generated code: the interpreter's bytes, whatever layers, operators and element types are drawn.
+
+The same ones in every run; ET_RANDOM_BUILDS=100 draws that many new ones.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import executorch_py as et
+from executorch_py import quantizer
+from executorch_py.errors import InvalidStateError, NotSupportedError
+from tests.conformance.drawn import drawn
+from tests.conformance.random_graphs import Graph, graphs
+from tests.conformance.random_networks import Network, networks
+from tests.targets.generated import Generated
+
+
+def _check(program: torch.export.ExportedProgram, calls: list[tuple[Any, ...]], text: str) -> None:
+    data = bytes(et.to_edge_transform_and_lower(program).to_executorch().buffer)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            generated = Generated(data, Path(folder))
+        except NotSupportedError as error:
+            assert "sizes of a tensor depend on data" in str(error), text
+            return
+        generated.check([("forward", call) for call in calls])
+
+
+@drawn("ET_RANDOM_BUILDS", 3, network=networks())
+def test_random_network(network: Network) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(network, network.inputs)
+        _check(program, [(torch.randn_like(network.inputs[0]), torch.tensor(i == 1)) for i in range(3)], repr(network))
+
+
+@drawn("ET_RANDOM_BUILDS", 3, network=networks())
+def test_random_network_in_int8(network: Network) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = [(torch.randn_like(network.inputs[0]), torch.tensor(i % 2 == 0)) for i in range(4)]
+        try:
+            program = quantizer.quantize(torch.export.export(network, network.inputs), calibration_data=samples)
+        except InvalidStateError as error:
+            assert "nothing to quantize" in str(error)
+            return
+        _check(program, samples, repr(network))
+
+
+@drawn("ET_RANDOM_BUILDS", 4, graph=graphs())
+def test_random_graph(graph: Graph) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _check(torch.export.export(graph, tuple(graph.inputs)), [tuple(graph.inputs)] * 2, repr(graph))
