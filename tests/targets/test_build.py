@@ -194,12 +194,31 @@ def test_methods_share_state_and_nothing_else(tmp_path: Path) -> None:
     generated.check(calls[::-1])
 
 
+def need(target: str) -> None:
+    if missing := missing_tools(TARGETS[target]):
+        pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
+
+
+@pytest.mark.mcu
+def test_integers_on_a_microcontroller_are_the_hosts(tmp_path: Path) -> None:
+    need("cortex-m3")
+    model = chain(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4))
+    report = build_native(lowered(model, (torch.randn(2, 8),), "static_int8"), tmp_path, "cortex-m3")
+    assert report.matches and report.run is not None and "output 0: as on the host" in report.run.text
+    # Neither a file, nor an interpreter, nor a heap.
+    command = ["arm-none-eabi-nm", "-C", tmp_path / "build" / "model_run.elf"]
+    symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    absent = ("malloc", "flatbuffers", "et::runtime::Method", "et::runtime::Program", "KernelRegistry", "__cxa_")
+    assert not [name for name in absent if name in symbols]
+    # RAM is the tensors', the kernels' scratch memory and the counters of board/.
+    assert report.image is not None
+    assert 0 <= report.image.data - report.tensor_bytes - report.run.temp_bytes < 200
+
+
 @pytest.mark.mcu
 @pytest.mark.parametrize("target", ["cortex-m3", "cortex-m55"])
 def test_microcontrollers_give_the_interpreters_bytes_in_less(target: str, tmp_path: Path) -> None:
-    missing = missing_tools(TARGETS[target])
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
+    need(target)
     torch.manual_seed(7)
     data = lowered(Separable(), (torch.randn(1, 1, 12, 10),), "static_int8")
     report = build_native(data, tmp_path, target, check=True)
@@ -210,14 +229,6 @@ def test_microcontrollers_give_the_interpreters_bytes_in_less(target: str, tmp_p
     # Kernels that are called once become part of the caller, with their frames.
     memory = [one.image.data + (one.stack or 0) for one in (found.generated, found.interpreter)]
     assert found.generated.image.data < found.interpreter.image.data - 1000 and memory[0] < memory[1], found
-    # RAM is the tensors', the kernels' scratch memory and the counters of board/.
-    assert report.run is not None and report.image is not None
-    assert 0 <= report.image.data - report.tensor_bytes - report.run.temp_bytes < 200
-    symbols = subprocess.run(
-        ["arm-none-eabi-nm", "-C", tmp_path / "build" / "model_run.elf"], capture_output=True, text=True, check=True
-    ).stdout
-    for absent in ("malloc", "flatbuffers", "et::runtime::Method", "et::runtime::Program", "KernelRegistry", "__cxa_"):
-        assert absent not in symbols, absent
 
 
 def test_a_library_for_c(tmp_path: Path) -> None:

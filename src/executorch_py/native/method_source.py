@@ -6,7 +6,7 @@ arena), or ``v21``: a local variable, where the method replaces the value while 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from executorch_py.codegen.ops_yaml import Argument, Op, kernel_function
 from executorch_py.firmware.kernels import primitives
@@ -19,6 +19,7 @@ __all__ = ["MethodSource", "strides_of"]
 
 #: A number of the value's own kind, boxed.
 _BOXED = {bool: "EValue({})", int: "EValue(int64_t{{{}}})", float: "EValue({})"}
+_COLUMNS = 120
 _MOST_JUMPS_BACK = 10_000_000  # as MethodOptions::max_backward_jumps
 
 
@@ -197,7 +198,7 @@ class MethodSource:
                 args.append(f"EValue(&text{i})")
             else:
                 args.append(f"EValue(Tensor({self._tensor_text(i)}))" if isinstance(value, Tensor) else self._boxed(i))
-        yield f'  ET_STEP("{call.kernel}", boxed(&prim::{function}, {", ".join(["context", *args])}));'
+        yield _wrapped(f'  ET_STEP("{call.kernel}", boxed(&prim::{function}, context', args)
 
     def _boxed(self, place: int) -> str:
         value = self._method.values[place]
@@ -211,9 +212,9 @@ class MethodSource:
         function = f"{call.library}::{kernel_function(schema.name)}"
         pairs = [*zip(schema.arguments, call.args, strict=False)]
         lists = [line for argument, i in pairs for line in self._list(argument, i)]
-        args = ", ".join(["context", *(self._argument(argument, i) for argument, i in pairs)])
+        args = [self._argument(argument, i) for argument, i in pairs]
         yield from ["  {", *lists] if lists else []
-        yield f'  ET_STEP("{call.kernel}", {function}({args}));'
+        yield _wrapped(f'  ET_STEP("{call.kernel}", {function}(context', args)
         yield from ["  }"] if lists else []
 
     def _list(self, argument: Argument, place: int) -> Iterator[str]:
@@ -275,3 +276,16 @@ class MethodSource:
         if letter == "b":
             return str(bool(value)).lower()
         return int_text(int(value)) if letter == "i" else double_text(float(value))
+
+
+def _wrapped(head: str, args: Sequence[str]) -> str:
+    """A call in lines of at most 120 columns, where its arguments are shorter."""
+    lines = [head]
+    for i, argument in enumerate(args):
+        piece = argument + ("," if i + 1 < len(args) else "));")
+        if len(lines[-1]) + 2 + len(piece) > _COLUMNS:
+            lines[-1] += "," * (i == 0)
+            lines.append(f"          {piece}")
+        else:
+            lines[-1] += f"{',' * (i == 0)} {piece}"
+    return "\n".join(lines)
