@@ -17,7 +17,7 @@ from executorch_py import quantizer
 from executorch_py.errors import InvalidStateError, NotSupportedError
 from tests.conformance.drawn import drawn
 from tests.conformance.random_graphs import Graph, graphs
-from tests.conformance.random_networks import Network, networks
+from tests.conformance.random_networks import Network, exported, networks
 from tests.targets.generated import Generated
 
 
@@ -32,11 +32,17 @@ def _check(program: torch.export.ExportedProgram, calls: list[tuple[Any, ...]], 
         generated.check([("forward", call) for call in calls])
 
 
+def _static(network: Network) -> torch.export.ExportedProgram:
+    """The network at the sizes that it was drawn with."""
+    network.dynamic = None
+    return exported(network)
+
+
 @drawn("ET_RANDOM_BUILDS", 3, network=networks())
 def test_random_network(network: Network) -> None:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(network, network.inputs)
+        program = _static(network)
         _check(program, [(torch.randn_like(network.inputs[0]), torch.tensor(i == 1)) for i in range(3)], repr(network))
 
 
@@ -46,7 +52,7 @@ def test_random_network_in_int8(network: Network) -> None:
         warnings.simplefilter("ignore")
         samples = [(torch.randn_like(network.inputs[0]), torch.tensor(i % 2 == 0)) for i in range(4)]
         try:
-            program = quantizer.quantize(torch.export.export(network, network.inputs), calibration_data=samples)
+            program = quantizer.quantize(_static(network), calibration_data=samples)
         except InvalidStateError as error:
             assert "nothing to quantize" in str(error)
             return

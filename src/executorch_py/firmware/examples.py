@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,5 +53,10 @@ def made_up(info: TensorInfo) -> np.ndarray[Any, Any]:
 
 def raw_bytes(value: Any, dim_order: Sequence[int]) -> bytes:
     """The bytes of a tensor as they lie in memory."""
-    array = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # which numpy has not
+            value = value.view(sys.modules["torch"].int16)
+        value = value.numpy()
+    array = np.asarray(value)
     return np.ascontiguousarray(array.transpose(dim_order)).tobytes()

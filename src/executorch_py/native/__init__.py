@@ -82,10 +82,13 @@ def build_native(
     called = _name_of(name or _stem(program))
     core = _load(data)
     plan = read_plan(data, core)
+    if len({identifier(method) for method in plan.methods}) < len(plan.methods):
+        raise InvalidArgumentError(f"methods {', '.join(plan.methods)} have one name in C: rename them")
     layout = lay_out(plan)
-    given = inputs_of(Program(core), plan, inputs)
-    examples = examples_of(Program(core), plan, given)
     missing = tuple(missing_tools(wanted))
+    runs = measure and not missing
+    given = inputs_of(Program(core), plan, inputs) if runs or not library else {}
+    examples = examples_of(Program(core), plan, given) if given else []
     if check and (missing or library or not measure):
         raise InvalidArgumentError(
             f"check runs the program in {wanted.board}: "
@@ -93,7 +96,7 @@ def build_native(
         )
     project = NativeProject(Path(folder), wanted, called, plan, layout, selection_of(data))
     with only_writer(project.folder):
-        done = _write(project, examples, library, measure and not missing)
+        done = _write(project, examples, library, runs)
         comparison = None
         if check:
             method = examples[0].method
