@@ -1,5 +1,6 @@
-// Products of int8 by pairs (quantized/integer_product.h) beside the plain kernels, equal bit for bit: on every
-// instruction set, with sizes around tiles, panels and blocks, and integers at their ends.
+// Products of int8 (quantized/integer_product.h), by pairs and by chains, beside the plain kernels. They are equal bit
+// for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their ends, and sums
+// of weights reach the end of 16 bits.
 
 #include "instruction_sets.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -10,22 +11,37 @@ namespace {
 
 constexpr uint8_t kWindows = optimized::kPriorityWindows, kLinear = optimized::kPriorityPixels;
 
-enum Integers { kAny, kEnds, kHalves };
+enum Integers {
+  kAny,
+  kEnds,
+  kHalves,    ///< weights of 4 bits
+  kSmall,     ///< weights that chains are made of
+  kFew,       ///< the same and now and then a large one
+  kAtTheEnd,  ///< pairs whose weights add up to 128, which any input at its end fills
+  kKinds
+};
+
+int weight_of(Integers integers, int byte) {
+  switch (integers) {
+    case kEnds: return byte < 0 ? -128 : 127;
+    case kSmall: return byte / 8;
+    case kFew: return byte > 124 ? 127 : byte < -125 ? -128 : byte / 16;
+    case kAtTheEnd: return byte < 0 ? -64 : 64;
+    default: return byte;
+  }
+}
 
 void expect_linear(int64_t rows, int64_t depth, int64_t columns, Integers integers) {
   SCOPED_TRACE(::testing::Message() << rows << " x " << depth << " x " << columns << ", integers " << integers);
   Call call("et::quantized_linear.out");
   call.bytes_of(ScalarType::Char, {rows, depth});
-  if (integers == kEnds) {
+  if (integers == kEnds || integers == kAtTheEnd) {
     call.ends();
   }
-  call.number(0.02).integer(integers == kEnds ? 127 : -5);
+  call.number(0.02).integer(integers == kEnds ? 127 : integers == kAtTheEnd ? -128 : -5);
   const bool is_packed = integers == kHalves;
   call.bytes_of(is_packed ? ScalarType::Byte : ScalarType::Char, {columns, is_packed ? (depth + 1) / 2 : depth});
-  if (integers == kEnds) {
-    call.ends();
-  }
-  call.as_constant();
+  call.change_bytes([&](int byte) { return weight_of(integers, byte); }).as_constant();
   if (columns % 2 == 0) {
     std::vector<int32_t> bias;
     for (int64_t i = 0; i < columns; ++i) {
@@ -44,7 +60,7 @@ TEST(IntegerProduct, LinearOfOddSizes) {
     for (const int64_t rows : {1, 2, 5, 6, 7, 11, 17, 18, 19, 50, 97}) {
       for (const int64_t depth : {1, 2, 3, 15, 16, 31, 33, 64, 129}) {
         for (const int64_t columns : {1, 3, 4, 7, 8, 9, 16, 17, 31, 33, 70}) {
-          expect_linear(rows, depth, columns, static_cast<Integers>((rows + depth + columns) % 3));
+          expect_linear(rows, depth, columns, static_cast<Integers>((rows + depth + columns) % kKinds));
         }
       }
     }
@@ -54,10 +70,23 @@ TEST(IntegerProduct, LinearOfOddSizes) {
 // 3,000 products of -255 and -128, or of 255 and 127, and all that stands between blocks.
 TEST(IntegerProduct, LinearOfLargeSizes) {
   for_each_instruction_set([] {
-    for (const Integers integers : {kAny, kEnds, kHalves}) {
+    for (const Integers integers : {kAny, kEnds, kHalves, kSmall, kFew, kAtTheEnd}) {
       expect_linear(130, 3001, 40, integers);
       expect_linear(1000, 200, 33, integers);
       expect_linear(1, 2048, 300, integers);
+    }
+  });
+}
+
+// Both loops, and a group's columns up to a vector's end.
+TEST(IntegerProduct, WindowsOfSmallWeights) {
+  for_each_instruction_set([] {
+    for (const Integers integers : {kSmall, kFew}) {
+      const auto weight = [&](int byte) { return weight_of(integers, byte); };
+      expect_equal({{2, 40, 9, 10}, {52, 20, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {2, 52, 9, 10}}, kChannelsLast,
+                   kChannelsLast, 2, kWindows, weight);
+      expect_equal({{1, 33, 17, 11}, {72, 33, 3, 5}, {2, 1}, {0, 2}, {1, 1}, {1, 72, 8, 11}}, kChannelsLast,
+                   kChannelsLast, 1, kWindows, weight);
     }
   });
 }

@@ -180,13 +180,17 @@ class Call {
     }
     return *this;
   }
-  /// The last tensor's bytes become the least and the largest int8.
-  Call& ends() {
-    OwnedTensor& t = tensors_.back();
-    for (size_t i = 0; i < t.impl.nbytes(); ++i) {
-      t.bytes[i] = static_cast<char>(t.bytes[i] < 0 ? -128 : 127);
+  /// The last tensor's bytes become what `change` makes of them.
+  template <typename Change>
+  Call& change_bytes(Change change) {
+    for (char& byte : tensors_.back().bytes) {
+      byte = static_cast<char>(change(static_cast<signed char>(byte)));
     }
     return *this;
+  }
+  /// The last tensor's bytes become the least and the largest int8.
+  Call& ends() {
+    return change_bytes([](int byte) { return byte < 0 ? -128 : 127; });
   }
   /// The last element of the last tensor becomes zero.
   Call& zero_last() {

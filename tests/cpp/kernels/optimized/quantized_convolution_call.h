@@ -10,15 +10,18 @@ struct IntegerConvolution {
   std::vector<int64_t> input, weight, stride, padding, dilation, output;
 };
 
+inline int as_it_is(int byte) { return byte; }
+
 /// Beside the plain kernel, bit for bit, with the input's zero point at its end and within, scales of channels or one,
-/// and without and with a bias.
-inline void expect_equal(const IntegerConvolution& c, Order in_order, Order out_order, int64_t groups = 1,
-                         uint8_t priority = runtime::kPriorityLibrary) {
+/// and without and with a bias. `weight_of` makes the weights of random bytes.
+template <typename WeightOf = int (*)(int)>
+void expect_equal(const IntegerConvolution& c, Order in_order, Order out_order, int64_t groups = 1,
+                  uint8_t priority = runtime::kPriorityLibrary, WeightOf weight_of = &as_it_is) {
   const int64_t channels = c.weight[0];
   for (const int64_t zero_point : {-128, 5}) {
     Call call("et::quantized_convolution.out");
     call.bytes_of(ScalarType::Char, c.input, in_order).number(0.02).integer(zero_point);
-    call.bytes_of(ScalarType::Char, c.weight).as_constant();
+    call.bytes_of(ScalarType::Char, c.weight).change_bytes(weight_of).as_constant();
     if (zero_point < 0) {
       call.constant({channels}, kRowMajor, 0.001f, 0.01f).none();
     } else {

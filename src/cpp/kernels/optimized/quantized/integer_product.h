@@ -7,8 +7,8 @@
 ///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
 ///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
 ///
-/// Windows become rows of 16 bits, less the zero point, in blocks that the second cache holds. A sum meets two of their
-/// numbers at a time: two products of 9 and 8 bits never leave 32, so no weight makes a sum wrong.
+/// Windows become rows of unsigned bytes, more by 128, in blocks that the second cache holds. Four of a row's numbers
+/// at a time meet a vector of columns, in the order that the weights allow (quad_chains.h), so that no sum is wrong.
 #pragma once
 
 #include "kernels/optimized/quantized/convolution.h"
@@ -18,13 +18,17 @@ namespace et::kernels::optimized::quantized {
 /// A matrix in groups of rows; `depth` numbers of a window meet each of `columns` columns of a group.
 struct IntegerProduct : RowConvolution {
   size_t groups, columns;
-  const int8_t* weights;  ///< [groups][panels][pairs of depth][columns of the panel][2]; beyond the last column zeros
+  bool is_in_chains;
+  /// [groups] of [vectors of columns] of chain_nbytes(); or of [panels][pairs of depth][columns of the panel][2], int8.
+  /// Beyond the last column zeros.
+  const char* packed;
   const int32_t* biases;  ///< [groups][columns up to whole vectors]
   const float* scales;    ///< the same, in units of the output's
 
   size_t group_channels() const { return channels / groups; }
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
+  size_t quads() const { return (depth() + 3) / 4; }
 };
 
 /// Where a constant matrix stands: [columns, depth], where depth is [taps, channels], or [channels, taps].

@@ -1,0 +1,181 @@
+// Rows of 16 bits and weights in pairs of the depth: integer_loops.h says when.
+#include "kernels/optimized/quantized/integer_loops.h"
+
+#include "kernels/optimized/vec/every_target-inl.h"
+
+#include <algorithm>
+
+#include "kernels/optimized/quantized/output-inl.h"
+#include "kernels/optimized/vec/even_tiles-inl.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_PAIR_LOOP_ONCE
+#define ET_KERNELS_OPTIMIZED_QUANTIZED_PAIR_LOOP_ONCE
+namespace et::kernels::optimized::quantized {
+
+/// Rows that are worth a copy of a panel in 16 bits; fewer widen its weights as they meet them.
+constexpr size_t kRowsOfACopy = 16;
+
+/// Numbers from a row to the next: a line more than whole ones, so that rows do not meet in one set of a cache.
+inline size_t stride_of(const IntegerProduct& p) { return (p.depth() + 31) / 32 * 32 + 32; }
+/// Behind the rows of a block: a window, and then the copy of a panel.
+inline int16_t* panel_of(const IntegerProduct& p, const IntegerBlock& block) {
+  return reinterpret_cast<int16_t*>(block.scratch) + block.rows * stride_of(p);
+}
+
+}  // namespace et::kernels::optimized::quantized
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
+namespace hn = hwy::HWY_NAMESPACE;
+
+using SumTag = hn::ScalableTag<int32_t>;
+using WideTag = hn::Repartition<int16_t, SumTag>;
+
+/// Sums, a row's pair, two vectors of weights and a product stand in registers; with one row more of AVX2's sixteen a
+/// sum would go through memory.
+constexpr size_t kTileRows = hn::MaxLanes(SumTag()) >= 16 ? 8 : 5;
+
+size_t IntegerLanes() { return hn::Lanes(SumTag()); }
+
+/// to[i] = from[i] - zero
+HWY_INLINE void widen(const int8_t* from, size_t n, int16_t zero, int16_t* to) {
+  const WideTag d;
+  const hn::Rebind<int8_t, WideTag> db;
+  const size_t lanes = hn::Lanes(d);
+  const auto less = hn::Set(d, zero);
+  if (n < lanes) {
+    for (size_t i = 0; i < n; ++i) {
+      to[i] = static_cast<int16_t>(from[i] - zero);
+    }
+    return;
+  }
+  for (size_t i = 0; i < n; i += lanes) {
+    i = HWY_MIN(i, n - lanes);  // the last vector overlaps the one before
+    hn::StoreU(hn::Sub(hn::PromoteTo(d, hn::LoadU(db, from + i)), less), d, to + i);
+  }
+}
+
+/// The windows of a block's rows.
+void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
+  const size_t depth = p.depth(), stride = stride_of(p);
+  auto* const rows = reinterpret_cast<int16_t*>(block.scratch);
+  auto* const window = reinterpret_cast<int8_t*>(panel_of(p, block));
+  for (size_t r = 0; r < block.rows; ++r) {
+    read_window(p, block.group, block.first_row + r, window);
+    widen(window, depth, static_cast<int16_t>(p.input_zero_point), rows + r * stride);
+    std::fill(rows + r * stride + depth, rows + r * stride + depth + depth % 2, int16_t{0});
+  }
+}
+
+HWY_INLINE hn::Vec<WideTag> load_weights(const int8_t* from) {
+  return hn::PromoteTo(WideTag(), hn::LoadU(hn::Rebind<int8_t, WideTag>(), from));
+}
+HWY_INLINE hn::Vec<WideTag> load_weights(const int16_t* from) { return hn::LoadU(WideTag(), from); }
+
+/// kRows rows times kVectors vectors of columns, of which the last `left` columns count.
+template <size_t kRows, size_t kVectors, class W>
+HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t stride, const W* weights, size_t column,
+                              size_t left, int8_t* out, size_t out_stride) {
+  const SumTag d;
+  const WideTag d16;
+  const hn::Rebind<int8_t, SumTag> d_out;
+  const size_t lanes = hn::Lanes(d);
+  hn::Vec<SumTag> sums[kRows * kVectors];
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      sums[r * kVectors + v] = hn::LoadU(d, p.biases + column + v * lanes);
+    }
+  }
+  const size_t pairs = p.pairs();
+  for (size_t k = 0; k < pairs; ++k) {
+    hn::Vec<WideTag> w[kVectors];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      w[v] = load_weights(weights + 2 * v * lanes);
+    }
+    weights += 2 * kVectors * lanes;
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      int32_t pair;
+      std::memcpy(&pair, x + r * stride, sizeof(pair));
+      const auto both = hn::BitCast(d16, hn::Set(d, pair));
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) {
+        auto& sum = sums[r * kVectors + v];
+        sum = hn::Add(sum, hn::WidenMulPairwiseAdd(d, both, w[v]));
+      }
+    }
+    x += 2;
+  }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      const auto units = to_output(d, p, sums[r * kVectors + v], p.scales + column + v * lanes);
+      const auto integers = hn::DemoteTo(d_out, units);
+      int8_t* const to = out + r * out_stride + v * lanes;
+      v + 1 < kVectors || left == lanes ? hn::StoreU(integers, d_out, to) : hn::StoreN(integers, d_out, to, left);
+    }
+  }
+}
+
+/// All rows of a block times a panel, in as few tiles as possible, whose heights differ by one at most.
+template <size_t kVectors, class W>
+void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W* weights, size_t column, size_t left,
+                    int8_t* out) {
+  const size_t out_stride = p.groups * p.columns, stride = stride_of(p);
+  for_even_tiles<kTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
+    multiply_tile<decltype(height)::value, kVectors>(p, reinterpret_cast<const int16_t*>(block.scratch) + row * stride,
+                                                     stride, weights, column, left, out + row * out_stride, out_stride);
+  });
+}
+
+template <size_t kVectors>
+void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const int8_t* weights, size_t column,
+                    size_t left, int8_t* out) {
+  if (block.rows < kRowsOfACopy) {
+    multiply_panel<kVectors, int8_t>(p, block, weights, column, left, out);
+    return;
+  }
+  widen(weights, p.pairs() * 2 * kVectors * hn::Lanes(SumTag()), 0, panel_of(p, block));
+  multiply_panel<kVectors, int16_t>(p, block, panel_of(p, block), column, left, out);
+}
+
+/// Panels [begin, end) of a block's group.
+void PairPanels(const IntegerProduct& p, const IntegerBlock& block) {
+  const size_t lanes = hn::Lanes(SumTag()), wide = kPanelVectors * lanes;
+  const size_t padded = (p.columns + lanes - 1) / lanes * lanes, depth = 2 * p.pairs();
+  for (size_t panel = block.begin; panel < block.end; ++panel) {
+    const size_t first = panel * wide, count = HWY_MIN(wide, p.columns - first);
+    const auto* const weights = reinterpret_cast<const int8_t*>(p.packed) + (block.group * padded + first) * depth;
+    int8_t* const out = p.out + (block.first_row * p.groups + block.group) * p.columns + first;
+    const size_t column = block.group * padded + first;
+    count > lanes ? multiply_panel<2>(p, block, weights, column, count - lanes, out)
+                  : multiply_panel<1>(p, block, weights, column, count, out);
+  }
+}
+
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized::quantized {
+
+HWY_EXPORT(IntegerLanes);
+HWY_EXPORT(PairPanels);
+HWY_EXPORT(PairRows);
+
+size_t integer_lanes() { return HWY_DYNAMIC_DISPATCH(IntegerLanes)(); }
+size_t pair_row_nbytes(const IntegerProduct& p) { return stride_of(p) * sizeof(int16_t); }
+size_t pair_block_nbytes(const IntegerProduct& p) {
+  return stride_of(p) * kPanelVectors * integer_lanes() * sizeof(int16_t);
+}
+void make_pair_rows(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(PairRows)(p, block); }
+void multiply_pairs(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(PairPanels)(p, block); }
+
+}  // namespace et::kernels::optimized::quantized
+#endif  // HWY_ONCE
