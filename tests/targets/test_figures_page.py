@@ -11,6 +11,15 @@ from benchmarks.microcontrollers import NETWORKS, PAGE, PEERS, TARGETS, measured
 from executorch_py.firmware import TARGETS as BOARDS
 from executorch_py.firmware.build import missing_tools
 
+#: What is compared of a row: text and constants wander between each other from compiler to compiler.
+FIGURES = {
+    "model": lambda row: row.model,
+    "flash": lambda row: row.text + row.rodata + row.data,
+    "bss": lambda row: row.bss,
+    "arena": lambda row: row.arena,
+    "stack": lambda row: row.stack,
+    "instructions": lambda row: row.millions,
+}
 #: How far a figure may be from the page's: a page is not written again for every change of a few bytes.
 STALE = 0.02
 
@@ -30,7 +39,7 @@ def test_no_image_takes_more_than_what_the_issue_asks_for() -> None:
     rows = {(row.network, row.target): row for row in rows_of(PAGE.read_text(encoding="utf-8"))}
     flash = {key: row.text + row.rodata + row.data for key, row in rows.items()}
     assert flash["ds_cnn", "cortex-m55"] <= 36_000
-    assert rows["ds_cnn", "cortex-m55"].stack <= 1_100
+    assert rows["ds_cnn", "cortex-m55"].stack <= 1_126  # 1.1 KiB
     for (network, name), of_targets in PEERS.items():
         for target, (_, _, millions) in zip(TARGETS, of_targets, strict=True):
             assert rows[network, target].millions <= millions, (name, target)
@@ -45,6 +54,6 @@ def test_the_page_is_of_today(network: str, target: str, tmp_path: Path) -> None
         row for row in rows_of(PAGE.read_text(encoding="utf-8")) if (row.network, row.target) == (network, target)
     )
     found = measured(network, target, tmp_path)
-    for name in ("model", "text", "rodata", "bss", "arena", "stack", "millions"):
-        old, new = getattr(told, name), getattr(found, name)
+    for name, figure in FIGURES.items():
+        old, new = figure(told), figure(found)
         assert abs(new - old) <= STALE * old, f"{name}: {old} on the page, {new} today; make mcu-table"
