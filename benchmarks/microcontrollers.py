@@ -182,7 +182,7 @@ def measured(name: str, target: str, folder: Path) -> Row:
     image, run = report.image, report.run
     return Row(
         name, target, report.model_bytes, image.text, image.rodata, image.initialised, image.bss,
-        sum(report.pools.arenas), run.stack, run.instructions / 1e6,
+        sum(report.pools.arenas), run.stack, round(run.instructions / 1e6, 3),
     )  # fmt: skip
 
 
