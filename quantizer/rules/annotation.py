@@ -21,9 +21,11 @@ from torch import fx
 from .chains import WANTED, ends_function, input_specs, is_in_function, is_static, is_wanted, source_of_function
 from .lifting import constant_value
 from .matching import (
+    ACTIVATIONS,
     ADD,
     AVERAGE,
     EMBEDDING,
+    GATES,
     TAKES_PART,
     ZEROS,
     Match,
@@ -154,7 +156,10 @@ def activation(match: Match, config: QuantizationConfig) -> None:
 def function(match: Match, config: QuantizationConfig) -> None:
     """The last step of a function of one quantized tensor, which is a table of its integers."""
     source = source_of_function(match.last)
-    if is_float32(match.last) and source is not None and _is_quantized(source) and ends_function(match.last):
+    is_function = match.last.target in ACTIVATIONS | GATES
+    is_averaged = is_function and any(user.target in AVERAGE for user in match.last.users)
+    ends = is_averaged or ends_function(match.last)  # an average is a step of written-out norms, too
+    if is_float32(match.last) and source is not None and _is_quantized(source) and ends:
         annotate(match, {}, config.output_activation)
 
 

@@ -118,6 +118,7 @@ MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
 ACTIVATIONS = tagged("activation")
+GATES = ops("sigmoid.default", "tanh.default")
 _TAGS_OF_STEPS = {"pointwise", "reduction", "same_type", "clamps", "activation"}
 #: What functions are written of: element by element, and the sums of norms.
 STEPS = ADD | MUL | frozenset(overloads(lambda op: not (op.moves or op.joins) and bool(op.tags & _TAGS_OF_STEPS)))
