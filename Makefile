@@ -18,6 +18,7 @@
 #                  (SANITIZE=thread: the other kind)
 #   make tosa      the TOSA and Ethos-U backend against Arm's reference model and compiler, whole
 #   make neon      the vector kernels on 64-bit Arm in QEMU
+#   make targets   the runtime and small networks on Arm, RISC-V and WebAssembly in emulators: docs/reference/targets.md
 #   make example-NAME   keywords, vibration, digits or photographs, from data to a Cortex-M in QEMU or Linux
 #   make wheel     build the wheel and try it in a clean environment
 #   make docs      the documentation site           make notebooks   the tutorials, in Jupyter
@@ -49,9 +50,9 @@ FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
-        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon wheel docs notebooks \
+        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
-        mcu-setup tosa tosa-setup applications-setup clean help
+        mcu-setup targets targets-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -90,7 +91,7 @@ demo:
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup interop-setup browser-setup tosa-setup applications-setup
+test: build sanitized-build mcu-setup armhf-setup interop-setup browser-setup tosa-setup applications-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -213,7 +214,7 @@ mcu-table: build mcu-setup
 
 # Without XNNPACK, whose kernels' tests are left out.
 neon: setup
-	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian neon
+	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian aarch64
 	@$(CMAKE) -S . -B build/neon -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux.cmake -DET_BACKENDS=example \
 	    -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING -Wno-deprecated
 	@$(TIMED) "build for Arm" -- $(BIN)/ninja -C build/neon -j$(JOBS) --quiet et_test_kernels_optimized
@@ -223,6 +224,18 @@ neon: setup
 compilers: compiled
 	@$(TIMED) "other compilers" -- $(SETUP) debian compiler compilers
 	@$(PY) tools/compilers.py $(BUILD)
+
+# What `make test` runs of `make targets`: 32 bits, and char without a sign.
+armhf-setup: setup
+	@$(TIMED) "compiler and emulator of 32-bit Arm" -- $(SETUP) debian armhf
+
+targets-setup: setup
+	@$(TIMED) "compilers and emulators of other processors" -- $(SETUP) debian aarch64 armhf riscv64 wasm
+
+# ARGS="armhf --suites int8" for a part; the other cells of the page stay.
+targets: build targets-setup browser-setup
+	@$(PY) -m tests.targets.processors $(ARGS)
+	@$(PYTEST) tests/targets/test_wasm.py
 
 # ARGS="--base main": what changed since then.
 size: setup

@@ -45,6 +45,8 @@ BUILDS: dict[str, tuple[str, ...]] = {
     "hwy": (),
     "xnnpack": ("fxdiv", "cpuinfo", "pthreadpool"),
 }
+# Headers alone, which do for every processor: taken from the packages of the machine that builds.
+HEADERS = ("fxdiv",)
 
 WITHOUT_DEBIAN = (
     "Give -DET_XNNPACK_SOURCE=dir, a clone of XNNPACK with clones of pthreadpool, FXdiv, cpuinfo and highway beside it; "
@@ -86,8 +88,8 @@ def cache_root() -> Path:
     return root
 
 
-def debian_arch() -> str:
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+def debian_arch(processor: str) -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf"}.get(processor, processor)
 
 
 def rows(name: str, arch: str) -> list[Row]:
@@ -148,7 +150,7 @@ def debian_mirror() -> str:
 class PrivateApt:
     """apt with its own state in a temporary folder: sources of other releases without touching the system's lists."""
 
-    def __init__(self, folder: Path, suites: set[str]):
+    def __init__(self, folder: Path, suites: set[str], arch: str):
         self._folder = folder
         for name in ("lists/partial", "cache/archives/partial", "download"):
             (folder / name).mkdir(parents=True)
@@ -167,6 +169,8 @@ class PrivateApt:
             "Dir::Etc::preferencesparts": "/dev/null",
             "Dir::State::lists": folder / "lists",
             "Dir::Cache": folder / "cache",
+            "APT::Architecture": arch,
+            "APT::Architectures": arch,
             "APT::Sandbox::User": "",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
@@ -215,7 +219,7 @@ def fetch(names: Sequence[str], arch: str) -> None:
         wanted = [row for name in missing for row in rows(name, arch)]
         say(f"fetching {', '.join(row.package for row in wanted)} from the Debian archive")
         with tempfile.TemporaryDirectory(dir=cache_root(), prefix="apt-") as folder:
-            apt = PrivateApt(Path(folder), {row.suite for row in wanted})
+            apt = PrivateApt(Path(folder), {row.suite for row in wanted}, arch)
             for name in missing:
                 unpacked = Path(folder) / "unpacked" / name
                 unpacked.mkdir(parents=True)
@@ -262,8 +266,9 @@ def build(name: str, arguments: argparse.Namespace) -> Path:
         if folder:
             identity.append(f"{folder} {tree_stamp(folder)}")
         else:
-            fetch([need], arguments.arch)
-            folder = source_folder(need, arguments.arch)
+            arch = debian_arch(platform.machine()) if need in HEADERS else arguments.arch
+            fetch([need], arch)
+            folder = source_folder(need, arch)
             identity.append(folder.name)
         definitions[f"{need.upper()}_DIR"] = str(folder)
     for need in BUILDS[name]:
@@ -271,6 +276,9 @@ def build(name: str, arguments: argparse.Namespace) -> Path:
             prefix = build(need, arguments)
             definitions[f"{need.upper()}_PREFIX"] = str(prefix)
             identity.append(prefix.name)
+    if arguments.toolchain:
+        definitions["CMAKE_TOOLCHAIN_FILE"] = str(arguments.toolchain.resolve())
+        identity.append(arguments.toolchain.read_text())
     recipe = ROOT / "cmake" / "third_party" / name
     identity += [path.read_text() for path in sorted(recipe.iterdir()) if path.is_file()]
 
@@ -369,12 +377,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch and build third-party libraries into the cache.")
     parser.add_argument("action", choices=("fetch", "build"))
     parser.add_argument("names", nargs="*", help=f"of {', '.join(BUILDS)}; none: all")
-    parser.add_argument("--arch", default=debian_arch(), help="Debian architecture of the result")
+    parser.add_argument("--processor", default=platform.machine(), help="of the result, as CMake names it")
+    parser.add_argument("--toolchain", type=Path, help="CMake's toolchain file, for another processor than this one")
     parser.add_argument("--cc", default=os.environ.get("CC", "cc"))
     parser.add_argument("--cxx", default=os.environ.get("CXX", "c++"))
     parser.add_argument("--sanitize", default="", help="as in -fsanitize=")
     parser.add_argument("--source", default="", help="XNNPACK's source folder, in place of the pinned one")
     arguments = parser.parse_args()
+    arguments.arch = debian_arch(arguments.processor)
     names = arguments.names or list(BUILDS)
     try:
         if unknown := set(names) - set(BUILDS):

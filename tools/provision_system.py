@@ -47,7 +47,14 @@ DEBIAN: dict[str, dict[str, str]] = {
         "clang++": "clang",
     },
     "speech": {"espeak-ng": "espeak-ng", "flite": "flite", "/usr/share/sounds/alsa": "alsa-utils"},
-    "neon": {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static"},
+    "aarch64": {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static"},
+    "armhf": {"arm-linux-gnueabihf-g++": "g++-arm-linux-gnueabihf", "qemu-arm-static": "qemu-user-static"},
+    "riscv64": {
+        "riscv64-linux-gnu-g++": "g++-riscv64-linux-gnu",
+        "qemu-riscv64-static": "qemu-user-static",
+        "clang++": "clang",
+    },
+    "wasm": {"em++": "emscripten", "node": "nodejs"},
 }
 
 
@@ -61,7 +68,8 @@ def present(sign: str) -> bool:
 
 def debian(sets: list[str]) -> None:
     """Installs the Debian packages that are missing from the named sets."""
-    missing = [package for name in sets for sign, package in DEBIAN[name].items() if not present(sign)]
+    wanted = [package for name in sets for sign, package in DEBIAN[name].items() if not present(sign)]
+    missing = list(dict.fromkeys(wanted))
     if "compiler" in sets and not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
         missing.append(f"python{sys.version_info.major}.{sys.version_info.minor}-dev")
     if "compiler" in sets and not venv_works():

@@ -35,7 +35,7 @@ def test_unknown_architecture_says_what_to_do():
 class FakeApt:
     """Gives a file that somebody has changed."""
 
-    def __init__(self, folder, suites):
+    def __init__(self, folder, suites, arch):
         self._folder = folder
 
     def fetch(self, row):
@@ -62,7 +62,7 @@ def test_right_file_is_taken_once(cache, tmp_path, monkeypatch):
     calls = []
 
     class Apt:
-        def __init__(self, folder, suites):
+        def __init__(self, folder, suites, arch):
             calls.append(suites)
 
         def fetch(self, row):
@@ -104,7 +104,7 @@ def test_build_is_found_in_the_cache(cache, monkeypatch):
 
     monkeypatch.setattr(provision, "fetch", lambda names, arch: None)
     monkeypatch.setattr(provision, "configure_and_install", install)
-    arguments = argparse.Namespace(arch="amd64", cc="cc", cxx="c++", sanitize="", source="")
+    arguments = argparse.Namespace(arch="amd64", cc="cc", cxx="c++", sanitize="", source="", toolchain=None)
     first = provision.build("xnnpack", arguments)
     assert provision.build("xnnpack", arguments) == first
     assert built == ["pthreadpool", "xnnpack"]

@@ -95,15 +95,15 @@ Error read_sparse_bytes(std::string_view key, Span<const uint8_t> entry, SparseB
   ET_CHECK_OR_RETURN(element_size == 1 || element_size == 2 || element_size == 4, InvalidProgram,
                      "named data '%.*s': sparse elements of %zu bytes", name_size, name, element_size);
   const auto nbytes = load<uint64_t>(entry.data() + 8);
-  size_t dense_nbytes;
-  ET_CHECK_OR_RETURN(!narrow_overflow(nbytes, &dense_nbytes) && nbytes > 0 && nbytes % element_size == 0,
-                     InvalidProgram, "named data '%.*s': %" PRIu64 " bytes of elements of %zu", name_size, name, nbytes,
-                     element_size);
+  ET_CHECK_OR_RETURN(nbytes > 0 && nbytes % element_size == 0, InvalidProgram,
+                     "named data '%.*s': %" PRIu64 " bytes of elements of %zu", name_size, name, nbytes, element_size);
+  size_t dense_nbytes = 0;
+  const bool is_addressable = !narrow_overflow(nbytes, &dense_nbytes);
   const size_t num_elements = dense_nbytes / element_size;
   const size_t mask_nbytes = mask_size(num_elements);
-  ET_CHECK_OR_RETURN(mask_nbytes <= entry.size() - kHeaderSize, InvalidProgram,
-                     "named data '%.*s': %zu bytes are too few for the bits of %zu elements", name_size, name,
-                     entry.size(), num_elements);
+  ET_CHECK_OR_RETURN(is_addressable && mask_nbytes <= entry.size() - kHeaderSize, InvalidProgram,
+                     "named data '%.*s': %zu bytes are too few for the bits of %" PRIu64 " elements", name_size, name,
+                     entry.size(), nbytes / element_size);
   const uint8_t* const mask = entry.data() + kHeaderSize;
   size_t ones = 0;
   for (size_t i = 0; i < mask_nbytes; i += 8) {

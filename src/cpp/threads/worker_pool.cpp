@@ -49,6 +49,11 @@ class FlushDenormals {
 #elif defined(__aarch64__)
       __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
       __asm__ volatile("msr fpcr, %0" : : "r"(before_ | (uint64_t{1} << 24)));  // FZ
+#elif defined(__arm__) && defined(__ARM_FP)
+      uint32_t before;
+      __asm__ volatile("vmrs %0, fpscr" : "=r"(before));
+      __asm__ volatile("vmsr fpscr, %0" : : "r"(before | (1u << 24)));  // FZ
+      before_ = before;
 #endif
     }
   }
@@ -58,6 +63,8 @@ class FlushDenormals {
       _mm_setcsr(static_cast<unsigned>(before_));
 #elif defined(__aarch64__)
       __asm__ volatile("msr fpcr, %0" : : "r"(before_));
+#elif defined(__arm__) && defined(__ARM_FP)
+      __asm__ volatile("vmsr fpscr, %0" : : "r"(static_cast<uint32_t>(before_)));
 #endif
     }
   }

@@ -35,8 +35,8 @@ class WorkerPool {
   size_t num_threads() const { return num_threads_; }
 
   /// Calls body(context, thread, i) for each i in [0, count), here and on the workers; returns when all calls have
-  /// returned. With `flush_denormals` the processor takes subnormal floats for zero meanwhile. Threads: one caller at a
-  /// time, and not from inside a body.
+  /// returned. With `flush_denormals` the processor takes subnormal floats for zero meanwhile, if it can (RISC-V and
+  /// WebAssembly cannot). Threads: one caller at a time, and not from inside a body.
   void run(size_t count, Body body, void* context, bool flush_denormals);
   /// The same on the calling thread alone, without a pool.
   static void run_here(size_t count, Body body, void* context, bool flush_denormals);

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_py.firmware.targets import TARGETS
-from executorch_py.native import build_native
+from executorch_py.native import TARGETS, build_native
 
 from .terminal import add_json, show
 

@@ -220,7 +220,7 @@ def write_firmware(
     """
     if target not in TARGETS:
         raise InvalidArgumentError(f"no target {target!r}; there are {', '.join(TARGETS)}")
-    if cost and (TARGETS[target].is_host or not TARGETS[target].emulator() or not measure):
+    if cost and (not TARGETS[target].is_bare or not TARGETS[target].emulator() or not measure):
         raise InvalidArgumentError(
             f"cost needs a run in an emulator, which counts instructions; {target} has none here"
         )
@@ -266,7 +266,7 @@ def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: i
             project.write(model, pools, origin, plain_kernels=plain_kernels)
             elf = build(project)
             measured = run(project, elf)
-        image = None if project.target.is_host else image_of(elf, project.target)
+        image = image_of(elf, project.target) if project.target.is_bare else None
         if pools.events:
             etdump = project.folder / "run.etdp"
             etdump.write_bytes(measured.etdump)

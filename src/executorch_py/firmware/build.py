@@ -60,9 +60,7 @@ class Run:
 
 def missing_tools(target: Target) -> list[str]:
     """Programs that building and running for this target needs and that are not installed."""
-    wanted = ["cmake", "ninja"]
-    wanted += ["g++"] if target.is_host else ["arm-none-eabi-g++"]
-    wanted += target.emulator()[:1]
+    wanted = ["cmake", "ninja", target.compiler, *target.emulator()[:1]]
     return [tool for tool in wanted if shutil.which(tool) is None]
 
 

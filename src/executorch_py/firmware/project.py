@@ -144,12 +144,11 @@ def only_writer(folder: Path) -> Iterator[None]:
 class Project:
     """A folder with a firmware project. Files that are the user's to change are written once."""
 
-    program = "firmware.elf"
-
     def __init__(self, folder: Path, target: Target) -> None:
         """`folder` is made when it is not there."""
         self.folder = folder
         self.target = target
+        self.program = target.program
 
     def write(self, model: Model, pools: Pools, origin: str, plain_kernels: frozenset[str] | None = None) -> None:
         """Writes everything. A file is touched only when its content changes.
@@ -167,7 +166,7 @@ class Project:
         kernels = choose_kernels(selection_of(model.data), plain_kernels)
         backends = backends_of(model.data)
         extra = ["devtools/etdump.cpp"] * bool(pools.events) + ["devtools/bundled_program.cpp"] * bool(model.bundle)
-        if pools.events and self.target.is_host:  # its clock
+        if pools.events and not self.target.is_bare:  # its clock
             extra.append("runtime/platform_posix.cpp")
         write_library(
             self.folder / "executorch", kernels, int(features_of(model.data)),
@@ -187,12 +186,15 @@ class Project:
             "CMakeLists.txt": self._cmake(model_files, traces=bool(pools.events)),
             "board/board.h": template("board/board.h"),
         }
-        if self.target.is_host:
-            files["board/host.cpp"] = template("board/host.cpp")
-        else:
+        if self.target.is_bare:
             files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
             files["board/cortex_m.ld"] = linker_script(self.target, len(model.file))
             files["toolchain.cmake"] = template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
+        else:
+            files["board/host.cpp"] = template("board/host.cpp")
+        if self.target.is_page:
+            files["toolchain.cmake"] = template("page/toolchain.cmake.in", flags=self.target.flags)
+            files |= {name: template(f"page/{name}") for name in ("page.cpp", "index.html")}
         if pools.events:
             files["trace.cpp"] = template("trace.cpp")
         for name, text in files.items():
@@ -208,7 +210,9 @@ class Project:
 
     def _cmake(self, model_files: Mapping[str, str], traces: bool) -> str:
         options = ""
-        if not self.target.is_host:
+        if self.target.is_page:
+            options = template("page/page.cmake.in")
+        if self.target.is_bare:
             options = (
                 "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
                 "target_link_options(firmware PRIVATE -T ${script} -Wl,--gc-sections)\n"
@@ -224,7 +228,8 @@ class Project:
             ),
             trace_source="trace.cpp " if traces else "",
             trace_definition="FIRMWARE_TRACES=1" if traces else "",
-            board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
+            board_source="cortex_m.cpp" if self.target.is_bare else "host.cpp",
+            suffix=Path(self.target.program).suffix,
             link_options=options + (run if emulator or self.target.is_host else ""),
         )
 

@@ -29,14 +29,28 @@ class Target:
     machine: str = ""  # of qemu-system-arm; "": no emulated board
     emulated_cpu: str = ""  # what that machine has, where it is another
     accelerator: str = ""  # an NPU beside the processor; the emulator has none
+    compiler: str = "arm-none-eabi-g++"
+    program: str = "firmware.elf"  # what the project builds
 
     @property
     def is_host(self) -> bool:
         """True for the machine that this runs on."""
         return not self.cpu
 
+    @property
+    def is_page(self) -> bool:
+        """True for WebAssembly, whose program runs in node and in a browser's page."""
+        return self.cpu == "wasm32"
+
+    @property
+    def is_bare(self) -> bool:
+        """True for a board: a start-up, a linker script and an image with sizes."""
+        return not self.is_host and not self.is_page
+
     def emulator(self) -> list[str]:
         """The emulator's command, without the program. Empty where it has no such board."""
+        if self.is_page:
+            return ["node", "--no-experimental-fetch"]  # Emscripten 3.1.6 takes node's fetch for a browser's
         if not self.machine:
             return []
         return [
@@ -56,7 +70,8 @@ _MPS3 = (
 _AN505 = (Region("FLASH", 0x10000000, 4 << 20, "rx"), Region("RAM", 0x38000000, 2 << 20, "rwx"))  # both secure
 
 _TARGETS = (
-    Target("host", "", "", "this machine", ()),
+    Target("host", "", "", "this machine", (), compiler="g++"),
+    Target("wasm", "wasm32", "-msimd128", "node or a browser", (), compiler="em++", program="firmware.js"),
     # No emulated board of an M0 has the memory. An M3 runs its instructions; board/cortex_m.cpp forbids it the rest.
     Target(
         "cortex-m0", "cortex-m0", "-mcpu=cortex-m0 -mthumb", "Arm MPS2 with AN385, whose core is an M3",

@@ -25,7 +25,7 @@ from executorch_py.firmware.examples import program_bytes
 from executorch_py.firmware.features import Feature, features_of
 from executorch_py.firmware.kernels import choose_kernels, selection_of
 from executorch_py.firmware.project import only_writer
-from executorch_py.firmware.targets import TARGETS
+from executorch_py.firmware.targets import TARGETS as FIRMWARE_TARGETS
 from executorch_py.runtime import Program
 
 from .comparison import compared
@@ -36,7 +36,10 @@ from .plan import read_plan
 from .project import Example, NativeProject
 from .report import NativeReport, measured
 
-__all__ = ["NativeReport", "build_native"]
+__all__ = ["TARGETS", "NativeReport", "build_native"]
+
+#: Target by name: those of firmware but WebAssembly, whose page calls the interpreter.
+TARGETS = {name: target for name, target in FIRMWARE_TARGETS.items() if not target.is_page}
 
 _MOST_SCRATCH = 96 << 10  # what kernels get before a run has told what they need
 
@@ -61,7 +64,7 @@ def build_native(
     Args:
         program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned.
         folder: Where everything goes.
-        target: A name of ``executorch_py.firmware.TARGETS``.
+        target: A name of ``TARGETS``.
         name: What the functions in C begin with; else the file's name, or "model".
         inputs: Example inputs of the method ``forward``, or of the only one; made up without them.
         library: Write and build the library and its header only.

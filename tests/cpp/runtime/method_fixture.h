@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <vector>
+
 #include "kernels/prim/register.h"
 #include "program_builder.h"
 #include "runtime/host/module.h"
@@ -16,6 +21,15 @@ using namespace et::runtime;  // NOLINT: tests of that namespace
 inline std::string& messages() {
   static thread_local std::string text;
   return text;
+}
+
+/// A copy of a file at a multiple of 16, as the core wants it. A vector's memory stands at one of 8 on 32-bit machines.
+inline std::shared_ptr<const uint8_t> aligned_copy(const std::vector<uint8_t>& file) {
+  const std::align_val_t alignment{16};
+  const std::shared_ptr<uint8_t> copy(static_cast<uint8_t*>(::operator new(file.size() + 1, alignment)),
+                                      [alignment](uint8_t* p) { ::operator delete(p, alignment); });
+  std::copy(file.begin(), file.end(), copy.get());
+  return copy;
 }
 
 class MethodTest : public ::testing::Test {

@@ -427,7 +427,8 @@ TEST_F(MethodTest, ReadOnlyInputsAreNotWritten) {
 TEST_F(MethodTest, TooLittleMemoryIsAnError) {
   ProgramBuilder b = add_program();
   bytes_ = b.build();
-  BufferLoader loader(bytes_.data(), bytes_.size());
+  const std::shared_ptr<const uint8_t> aligned = aligned_copy(bytes_);
+  BufferLoader loader(aligned.get(), bytes_.size());
   auto program = Program::load(&loader);
   ASSERT_TRUE(program.ok());
   MethodOptions options;

@@ -164,7 +164,8 @@ TEST_F(ProgramTest, EveryTruncationIsRefused) {
   bytes_ = b_.build();
   for (size_t size = 0; size < bytes_.size(); ++size) {
     const std::vector<uint8_t> cut(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size));
-    BufferLoader loader(cut.data(), cut.size());
+    const std::shared_ptr<const uint8_t> aligned = aligned_copy(cut);
+    BufferLoader loader(aligned.get(), cut.size());
     EXPECT_FALSE(Program::load(&loader).ok()) << size << " of " << bytes_.size();
   }
 }
@@ -217,7 +218,8 @@ TEST_F(ProgramTest, NamedDataIsFound) {
     b_.named_data(key, std::string(key) + std::to_string(b_.program().named_data.size()));
   }
   auto host = load(b_);
-  BufferLoader loader(bytes_.data(), bytes_.size());
+  const std::shared_ptr<const uint8_t> aligned = aligned_copy(bytes_);
+  BufferLoader loader(aligned.get(), bytes_.size());
   auto walking = Program::load(&loader);  // without an order of its keys, as on a machine without a heap
   ASSERT_TRUE(walking.ok());
   for (const Program* program : {&host->program(), static_cast<const Program*>(&*walking)}) {
@@ -343,7 +345,8 @@ TEST_F(ProgramTest, ListsThatAreSharedTooOftenAreRefused) {
                                             0, 0, builder.CreateVector({chain}), builder.CreateVector({op}));
   builder.Finish(fb::CreateProgram(builder, 0, builder.CreateVector({plan})), fb::ProgramIdentifier());
   std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
-  BufferLoader loader(file.data(), file.size());
+  const std::shared_ptr<const uint8_t> aligned = aligned_copy(file);
+  BufferLoader loader(aligned.get(), file.size());
   EXPECT_EQ(Program::load(&loader).error(), Error::InvalidProgram);
   said("again and again");
 }
@@ -358,7 +361,8 @@ TEST_F(ProgramTest, StringsThatAreSharedTooOftenAreRefused) {
   const auto plan = fb::CreateExecutionPlan(builder, builder.CreateString("forward"), 0, builder.CreateVector(values));
   builder.Finish(fb::CreateProgram(builder, 0, builder.CreateVector({plan})), fb::ProgramIdentifier());
   std::vector<uint8_t> file(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
-  BufferLoader loader(file.data(), file.size());
+  const std::shared_ptr<const uint8_t> aligned = aligned_copy(file);
+  BufferLoader loader(aligned.get(), file.size());
   EXPECT_EQ(Program::load(&loader).error(), Error::InvalidProgram);
   said("again and again");
 }

@@ -106,7 +106,8 @@ TEST_F(StateTest, BuffersAmongActivationsBelongToTheirMethod) {
 TEST_F(StateTest, WithoutASessionStateLiesInThePlannedBuffers) {
   ProgramBuilder b = counter_program();
   bytes_ = b.build();
-  BufferLoader loader(bytes_.data(), bytes_.size());
+  const std::shared_ptr<const uint8_t> aligned = aligned_copy(bytes_);
+  BufferLoader loader(aligned.get(), bytes_.size());
   auto program = Program::load(&loader);
   ASSERT_TRUE(program.ok());
   alignas(16) uint8_t arena[64];

@@ -132,6 +132,12 @@ TEST(PthreadpoolApi, EveryTileOnce) {
   }
 }
 
+#if defined(__riscv) || defined(__wasm__)
+constexpr bool kCanFlush = false;
+#else
+constexpr bool kCanFlush = true;
+#endif
+
 TEST(PthreadpoolApi, FlushesDenormalsWhereItIsAsked) {
   const auto halve = [](void* out, size_t i) {
     volatile float x = std::numeric_limits<float>::min();
@@ -147,7 +153,7 @@ TEST(PthreadpoolApi, FlushesDenormalsWhereItIsAsked) {
         pthreadpool_parallelize_1d(where, halve, is_zero.data(), is_zero.size(),
                                    flush ? PTHREADPOOL_FLAG_DISABLE_DENORMALS : 0);
         for (const auto& zero : is_zero) {
-          EXPECT_EQ(zero, flush ? 1 : 0);
+          EXPECT_EQ(zero, flush && kCanFlush ? 1 : 0);
         }
       }
     }

@@ -4,7 +4,9 @@
 #include "platform/platform.h"
 #include "platform/ports/board.h"
 
-#ifdef __arm__
+// A Cortex-A under Linux is another matter: its interrupts are the system's.
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define ET_IS_CORTEX_M 1
 #include "platform/ports/cortex_m.h"
 #endif
 
@@ -14,7 +16,7 @@
 namespace et::platform {
 namespace {
 
-#ifndef __arm__  // a test on a host: one thread, nothing that interrupts it
+#ifndef ET_IS_CORTEX_M  // a test on a host: one thread, nothing that interrupts it
 uintptr_t enter_critical() { return 0; }
 void leave_critical(uintptr_t) {}
 #endif
