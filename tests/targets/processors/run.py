@@ -18,8 +18,8 @@ from .targets import Build, Target
 
 ROOT = Path(__file__).resolve().parents[3]
 NETWORKS = ROOT / "build" / "targets" / "networks"
-#: What the tests of damaged files begin with; their operators are built, too.
-SEEDS = ROOT / "tests" / "fuzz" / "corpus" / "program_loader"
+#: What the tests of damaged files begin with: files, and a list of operators. These are built, too.
+SEEDS = [*(ROOT / "tests" / "fuzz" / "corpus" / "program_loader").glob("*.pte"), Path(__file__).with_name("seeds.txt")]
 
 #: Floats may differ by so much, of the value and beside it: another C library has other last bits of exp and its kin.
 RTOL, ATOL = 2e-5, 2e-6
@@ -66,7 +66,7 @@ def build(
         Failed: It does not compile.
     """
     tree = ROOT / "build" / "targets" / (what.toolchain + ("" if backend == "example" else f"-{backend}"))
-    files = sorted([*SEEDS.glob("*.pte"), *(case.file for of_kind in cases.values() for case in of_kind)])
+    files = sorted([*SEEDS, *(case.file for of_kind in cases.values() for case in of_kind)])
     options = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "cmake" / "toolchains" / f"{what.toolchain}.cmake",
         "Python_EXECUTABLE": sys.executable,
