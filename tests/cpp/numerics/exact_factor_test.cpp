@@ -8,17 +8,25 @@
 namespace et {
 namespace {
 
-/// The product rounded half up, in 128 bits.
+/// The product rounded half up, in words of 24 bits: 32-bit processors have no integers of 128.
 int64_t rounded_product(int64_t value, float factor) {
   int exponent = 0;
   const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(factor, &exponent), 24));
   const int shift = 24 - exponent;
-  __extension__ using Wide = __int128;
-  const Wide product = Wide{value} * mantissa;
-  if (shift > 100) {
+  constexpr int64_t kWord = 1 << 24;
+  const int64_t low = (value & (kWord - 1)) * mantissa;
+  const int64_t high = (value >> 24) * mantissa + (low >> 24);  // below 2^48
+  const int64_t rest = low & (kWord - 1);
+  if (shift > 74) {
     return 0;
   }
-  return static_cast<int64_t>(shift < 1 ? product << -shift : (product + (Wide{1} << (shift - 1))) >> shift);
+  if (shift > 24) {
+    return (high + (int64_t{1} << (shift - 25))) >> (shift - 24);
+  }
+  if (shift < 1) {
+    return (high * kWord + rest) * (int64_t{1} << -shift);
+  }
+  return high * (kWord >> shift) + ((rest + (int64_t{1} << (shift - 1))) >> shift);
 }
 
 TEST(ExactFactor, RoundsTheProductOnceHalvesUp) {
