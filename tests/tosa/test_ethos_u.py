@@ -50,6 +50,35 @@ def test_the_modules_of_the_arm_examples(name: str, accelerator: str) -> None:
     torch.testing.assert_close(eager, program.module()(*inputs))
 
 
+class _Residual(nn.Module):
+    """A sum and a difference of images on different scales."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x + 3 * self.first(x))
+        return y - self.second(y)
+
+
+def _operators(model: nn.Module, inputs: tuple[torch.Tensor, ...], accelerator: str) -> list[str]:
+    """Vela's operators for a network that is one part."""
+    torch.manual_seed(0)
+    partitioner = EthosUPartitioner(accelerator)
+    lowered(quantized(model.eval(), inputs), partitioner)
+    (report,) = partitioner.report.parts
+    return [layer.operator for layer in report.layers]
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_vela_takes_a_sum_as_one_operator(accelerator: str) -> None:
+    """Without RESCALEs of their own, which cost U55 four more operators on 32 bits for each sum."""
+    operators = _operators(_Residual(), (torch.randn(1, 8, 16, 16),), accelerator)
+    assert (operators.count("Add"), operators.count("Sub")) == (1, 1)
+    assert "Rescale" not in operators, operators
+
+
 def test_what_vela_refuses_stays_on_the_cpu_with_velas_reason() -> None:
     """TOSA has strides of (1, 2) and so has our table; Vela has them for images of one row only."""
     model = nn.Sequential(

@@ -49,37 +49,41 @@ Pair operands(Lowering& lowering, const ir::Node& node) {
   return out;
 }
 
-/// A scale with 21 bits as a factor of an operand, whose values have 8 bits and a sign: exact.
+/// An integer of at most 21 bits as a factor of an operand, whose values have 8 bits and a sign: exact.
 Rescale exact_factor(int32_t factor) { return {factor << 9, 9}; }
 
 /// As kernels/quantized/fixed_point_sum.h has it: both scales in units of the larger one's 21 bits.
-struct FixedPoint {
-  int32_t a = 0, b = 0;
-  int shift = 0;
-};
-FixedPoint fixed_point(float a_scale, float b_scale, float output_scale) {
+FixedPoint fixed_point(float a_scale, float b_scale, float output_scale, bool subtract) {
   const float a = a_scale / output_scale, b = b_scale / output_scale;
   int exponent = 0;
   std::frexp(std::max(a, b), &exponent);
   FixedPoint out;
   out.shift = 21 - exponent;
   out.a = static_cast<int32_t>(std::lrint(std::ldexp(a, out.shift)));
-  out.b = static_cast<int32_t>(std::lrint(std::ldexp(b, out.shift)));
+  out.b = static_cast<int32_t>(std::lrint(std::ldexp(b, out.shift))) * (subtract ? -1 : 1);
   return out;
+}
+
+/// The kernels' factors, where narrower ones do not give their integers.
+SumRescales own_rescales(const FixedPoint& sum) {
+  return {sum.a, sum.b, {1 << 30, static_cast<int8_t>(30 + sum.shift)}};
 }
 
 Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
   const Pair pair = operands(lowering, node);
-  const FixedPoint f =
-      fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale), scale_of(node, kOutputScale));
-  const auto scaled = [&](TensorId from, size_t zero_point, int32_t factor) {
-    return lowering.rescale(from, payload::DType_INT32, {exact_factor(factor)}, *int_of(node.args()[zero_point]), 0);
-  };
-  const TensorId a = scaled(pair.a, kSelfZeroPoint, f.a);
-  const TensorId sum = lowering.binary(op, a, scaled(pair.b, kOtherZeroPoint, f.b), pair.out);
+  const int64_t a_zero = *int_of(node.args()[kSelfZeroPoint]), b_zero = *int_of(node.args()[kOtherZeroPoint]);
   const Output output = output_of(node);
-  const Rescale back{1 << 30, static_cast<int8_t>(30 + f.shift)};
-  const TensorId out = lowering.rescale(sum, payload::DType_INT8, {back}, 0, output.zero_point);
+  const FixedPoint sum = fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale),
+                                     scale_of(node, kOutputScale), op == payload::Op_SUB);
+  const SumRescales by = matching_sum(sum, {-128 - a_zero, 127 - a_zero}, {-128 - b_zero, 127 - b_zero},
+                                      {output.min - output.zero_point, output.max - output.zero_point})
+                             .value_or(own_rescales(sum));
+  const auto scaled = [&](TensorId from, int64_t zero_point, int32_t factor) {
+    return lowering.rescale(from, payload::DType_INT32, {exact_factor(std::abs(factor))}, zero_point, 0);
+  };
+  const TensorId a = scaled(pair.a, a_zero, by.a);
+  const TensorId total = lowering.binary(op, a, scaled(pair.b, b_zero, by.b), pair.out);
+  const TensorId out = lowering.rescale(total, payload::DType_INT8, {by.back}, 0, output.zero_point);
   lowering.set(node.result(), pair.form, lowering.clamp(out, output));
   return Error::Ok;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "numerics/exact_factor.h"
 #include "numerics/rounding.h"
@@ -59,6 +60,52 @@ struct Range {
   }
   bool less_than(int64_t value, int64_t bound) { return at_least(-value, 1 - bound); }
 };
+
+/// p / q with 0 <= p <= q.
+struct Fraction {
+  int64_t p = 0, q = 1;
+};
+
+/// Fractions next to one that is not above 1, whose numbers are at most `most`; the best one comes first.
+std::vector<Fraction> near_fractions(Fraction of, int64_t most) {
+  std::vector<Fraction> out;
+  Fraction before{1, 0}, last{0, 1};  // of the continued fraction
+  int64_t over = of.p, under = of.q;
+  while (over != 0) {
+    const int64_t wanted = under / over, fits = (most - before.q) / last.q;
+    const int64_t times = std::min(wanted, fits);
+    const Fraction next{before.p + times * last.p, before.q + times * last.q};
+    out.insert(out.begin(), next);
+    if (fits < wanted) {
+      break;
+    }
+    before = last;
+    last = next;
+    under = std::exchange(over, under - wanted * over);
+  }
+  return out;
+}
+
+/// The multipliers with which RESCALE by this shift gives the kernels' sums for factors a and b; false where none does.
+bool find_multipliers(const FixedPoint& sum, const Interval& x, const Interval& y, const Interval& result,
+                      const SumRescales& as, Range& range) {
+  const int shift = as.back.shift;
+  const int64_t kernel_half = int64_t{1} << (sum.shift - 1), half = int64_t{1} << (shift - 1);
+  for (int64_t i = x.low; i <= x.high; ++i) {
+    for (int64_t j = y.low; j <= y.high; ++j) {
+      const int64_t wanted = (i * sum.a + j * sum.b + kernel_half) >> sum.shift, own = i * as.a + j * as.b;
+      if (wanted > result.low && wanted <= result.high + 1 &&
+          !range.at_least(own, std::min(wanted, result.high) * (int64_t{1} << shift) - half)) {
+        return false;
+      }
+      if (wanted < result.high && wanted >= result.low - 1 &&
+          !range.less_than(own, (std::max(wanted, result.low) + 1) * (int64_t{1} << shift) - half)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -131,6 +178,29 @@ std::optional<Rescale> matching_rescale(const Rounding& rounding) {
   }
   out->multiplier = static_cast<int32_t>(std::clamp<int64_t>(out->multiplier, range.low, range.high));
   return out;
+}
+
+std::optional<SumRescales> matching_sum(const FixedPoint& sum, const Interval& x, const Interval& y,
+                                        const Interval& result) {
+  const bool a_is_larger = sum.a >= std::abs(sum.b);
+  const int64_t larger = std::max(sum.a, std::abs(sum.b)), smaller = std::min(sum.a, std::abs(sum.b));
+  for (const Fraction& near : near_fractions({smaller, larger}, INT16_MAX)) {
+    const auto factor =
+        nearest_rescale(std::ldexp(static_cast<double>(larger) / static_cast<double>(near.q), -sum.shift));
+    if (!factor) {
+      continue;
+    }
+    SumRescales out;
+    out.a = static_cast<int32_t>(a_is_larger ? near.q : near.p);
+    out.b = static_cast<int32_t>(a_is_larger ? near.p : near.q) * (sum.b < 0 ? -1 : 1);
+    out.back = *factor;
+    Range range;
+    if (find_multipliers(sum, x, y, result, out, range)) {
+      out.back.multiplier = static_cast<int32_t>(std::clamp<int64_t>(factor->multiplier, range.low, range.high));
+      return out;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace et::backends::tosa::compiler

@@ -39,6 +39,26 @@ std::optional<Rescale> matching_rescale(const Rounding& rounding);
 /// no such shift, or where products of values up to `largest` have more bits than it takes.
 std::optional<Rescale> exact_rescale(float factor, int64_t largest);
 
+/// (x * a + y * b) / 2^shift, rounded half up: a sum of integers of 8 bits as kernels have it, whose factors have 21
+/// bits (kernels/quantized/fixed_point_sum.h). b is negative where y is taken away.
+struct FixedPoint {
+  int32_t a = 0, b = 0;
+  int shift = 0;
+};
+/// Integers, both ends included.
+struct Interval {
+  int64_t low = -128, high = 127;
+};
+/// The same sum as a RESCALE of each operand, which only multiplies it, and one of their sum.
+struct SumRescales {
+  int32_t a = 0, b = 0;
+  Rescale back;
+};
+/// Factors of 15 bits and the RESCALE that gives the kernels' integers with them for every x and y; nothing where none
+/// was found. Ethos-U55 and U65 add in one operator with such factors, and in five with wider ones.
+std::optional<SumRescales> matching_sum(const FixedPoint& sum, const Interval& x, const Interval& y,
+                                        const Interval& result);
+
 /// What kernels give (docs/reference/numerics.md), within low and high.
 int64_t rounded(const Rounding& rounding, int64_t value);
 /// What RESCALE gives for zero points of 0, before its result is saturated.

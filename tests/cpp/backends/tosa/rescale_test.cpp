@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <tuple>
+#include <utility>
 
 namespace et::backends::tosa::compiler {
 namespace {
@@ -75,6 +77,46 @@ TEST(Rescale, TheLargestSumsDoNotOverflow) {
       EXPECT_LE(std::abs(saturated(*found, rounding, value) - rounded(rounding, value)), 1) << factor;
     }
   }
+}
+
+int64_t kernels_sum(const FixedPoint& sum, int64_t x, int64_t y) {
+  return (x * sum.a + y * sum.b + (int64_t{1} << (sum.shift - 1))) >> sum.shift;
+}
+
+/// Each x and y of 8 bits, for random scales, zero points and ranges: additions and subtractions.
+TEST(Rescale, ASumWithFactorsOf15BitsGivesWhatKernelsGive) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> exponent(-4, 1);
+  constexpr int kCount = 300;
+  int found = 0;
+  for (int i = 0; i < kCount; ++i) {
+    FixedPoint sum{(1 << 20) + static_cast<int32_t>(random() % (1 << 20)), 0, 21};
+    sum.b = static_cast<int32_t>(sum.a * std::exp2(exponent(random) - 1)) * (i % 3 == 0 ? -1 : 1);
+    sum.shift += i % 5 - 2;
+    if (i % 2 == 0) {
+      std::tie(sum.a, sum.b) = std::pair{std::abs(sum.b), sum.b < 0 ? -sum.a : sum.a};
+    }
+    const auto interval = [&] {
+      const int64_t zero_point = static_cast<int64_t>(random() % 256) - 128;
+      return Interval{-128 - zero_point, 127 - zero_point};
+    };
+    const Interval x = interval(), y = interval(), result = interval();
+    const auto own = matching_sum(sum, x, y, result);
+    if (!own) {
+      continue;
+    }
+    ++found;
+    EXPECT_LE(std::max(own->a, std::abs(own->b)), INT16_MAX);
+    for (int64_t at = x.low; at <= x.high; ++at) {
+      for (int64_t add = y.low; add <= y.high; ++add) {
+        ASSERT_EQ(std::clamp(rescaled(own->back, at * own->a + add * own->b), result.low, result.high),
+                  std::clamp(kernels_sum(sum, at, add), result.low, result.high))
+            << sum.a << " * " << at << " + " << sum.b << " * " << add << " >> " << sum.shift;
+      }
+    }
+  }
+  EXPECT_GE(found, kCount * 9 / 10);
+  EXPECT_FALSE(matching_sum({1 << 20, 0, 20}, {}, {}, {})) << "RESCALE has no factor 0";
 }
 
 }  // namespace
