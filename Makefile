@@ -20,7 +20,8 @@
 #   make neon      the vector kernels on 64-bit Arm in QEMU
 #   make targets   the runtime and small networks on Arm, RISC-V and WebAssembly in emulators: docs/reference/targets.md
 #   make example-NAME   keywords, vibration, digits or photographs, from data to a Cortex-M in QEMU or Linux
-#   make wheel     build the wheel and try it in a clean environment
+#   make wheel     build the wheel and try it in a clean environment (wheel-aarch64: for 64-bit Arm, sdist: the
+#                  sources, package-sizes: how large they are)
 #   make docs      the documentation site           make notebooks   the tutorials, in Jupyter
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
@@ -50,7 +51,8 @@ FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
-        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel docs notebooks \
+        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel \
+        wheel-aarch64 sdist package-sizes docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
         mcu-setup targets targets-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
@@ -263,6 +265,16 @@ fuzz: setup
 
 wheel: setup
 	@$(PY) tools/wheel_smoke.py
+
+wheel-aarch64: setup
+	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian aarch64
+	@$(PY) tools/packages.py wheel
+
+sdist: setup
+	@$(PY) tools/packages.py sdist
+
+package-sizes: setup
+	@$(PY) tools/packages.py sizes
 
 clean:
 	rm -rf build dist

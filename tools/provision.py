@@ -180,13 +180,16 @@ class PrivateApt:
 
     def fetch(self, row: Row) -> Path:
         """Downloads what a row names, checks it, and gives the file."""
-        folder = self._folder / "download" / row.package.split("=")[0]
+        # --tar-only: apt cannot always fetch the packaging diff of another release
+        source = ("source", "--tar-only", "--download-only")
+        return checked(self.download(row.package, *(source if row.kind == "source" else ("download",))), row)
+
+    def download(self, package: str, *action: str) -> list[Path]:
+        """Downloads a package, whose signature apt has checked, and gives the files."""
+        folder = self._folder / "download" / package.split("=")[0]
         folder.mkdir()
-        if row.kind == "source":  # --tar-only: apt cannot always fetch the packaging diff of another release
-            run(["apt-get", *self._options, "source", "--tar-only", "--download-only", row.package], cwd=folder)
-        else:
-            run(["apt-get", *self._options, "download", row.package], cwd=folder)
-        return checked([path for path in folder.iterdir() if path.is_file()], row)
+        run(["apt-get", *self._options, *(action or ("download",)), package], cwd=folder)
+        return [path for path in folder.iterdir() if path.is_file()]
 
 
 def checked(files: Sequence[Path], row: Row) -> Path:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,18 @@ def test_wheel_works_in_a_clean_environment(tmp_path):
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     assert len(list(tmp_path.glob("executorch_py-*.whl"))) == 1
+
+
+def test_source_release_has_what_git_has(tmp_path, monkeypatch):
+    build = pytest.importorskip("scikit_build_core.build", reason="the tools of the build are not in this environment")
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone")
+    monkeypatch.chdir(ROOT)
+    with tarfile.open(tmp_path / build.build_sdist(str(tmp_path))) as tar:
+        packed = {name.split("/", 1)[1] for name in tar.getnames() if "/" in name}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    left_out = (".ci/", ".github/", "notebooks/", "tests/")
+    assert [name for name in tracked if name not in packed and not name.startswith(left_out)] == []
 
 
 def test_import_needs_no_torch_and_no_numpy():
