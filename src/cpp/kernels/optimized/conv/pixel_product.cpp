@@ -152,6 +152,7 @@ struct PackRequest {
   bool taps_innermost;
   const PixelProduct* to;  // sizes
   size_t groups;
+  threads::ThreadPool* pool;
 };
 
 /// [columns, in, taps] → [columns, taps, in].
@@ -163,22 +164,24 @@ void put_channels_innermost(const float* weight, size_t columns, size_t taps, si
   }
 }
 
-/// One group's columns, in tiles.
-void pack_group(const PixelProduct& p, const float* weight, bool taps_innermost, float* reordered, float* packed) {
-  const size_t wide = columns_of_a_tile(), depth = p.depth();
-  for (size_t first = 0; first < p.out_channels; first += wide, weight += wide * depth) {
+/// Tiles [begin, end) of the columns of all groups.
+void pack_tiles(const PackRequest& request, size_t begin, size_t end, float* reordered, float* packed) {
+  const PixelProduct& p = *request.to;
+  const size_t wide = columns_of_a_tile(), depth = p.depth(), tiles = (p.out_channels + wide - 1) / wide;
+  for (size_t tile = begin; tile < end; ++tile) {
+    const size_t group = tile / tiles, first = tile % tiles * wide;
     const size_t columns = std::min(wide, p.out_channels - first);
     const size_t step = computed_columns(columns);
-    const float* from = weight;
-    if (taps_innermost) {
-      put_channels_innermost(weight, columns, p.kernel_h * p.kernel_w, p.in_channels, reordered);
+    const float* from = request.weight + (group * p.out_channels + first) * depth;
+    float* const to = packed + group * p.group_floats + first * depth;
+    if (request.taps_innermost) {
+      put_channels_innermost(from, columns, p.kernel_h * p.kernel_w, p.in_channels, reordered);
       from = reordered;
     }
     if (columns < step) {
-      std::fill_n(packed, step * depth, 0.0f);
+      std::fill_n(to, step * depth, 0.0f);
     }
-    HWY_DYNAMIC_DISPATCH(PackColumns)(from, depth, columns, step, packed);
-    packed += step * depth;
+    HWY_DYNAMIC_DISPATCH(PackColumns)(from, depth, columns, step, to);
   }
 }
 
@@ -201,10 +204,11 @@ Result<void*> create_filter(void* argument) {
     }
   }
   auto* const packed = static_cast<float*>(memory);
-  for (size_t g = 0; g < request.groups; ++g) {
-    pack_group(p, request.weight + g * p.out_channels * p.depth(), request.taps_innermost, reordered.get(),
-               packed + g * p.group_floats);
-  }
+  const size_t wide = columns_of_a_tile(), tiles = request.groups * ((p.out_channels + wide - 1) / wide);
+  // There is one buffer for reordered columns.
+  threads::ThreadPool* const pool = request.taps_innermost ? nullptr : request.pool;
+  threads::parallel_for(pool, tiles, threads::grain_for(wide * p.depth()),
+                        [&](size_t begin, size_t end) { pack_tiles(request, begin, end, reordered.get(), packed); });
   return memory;
 }
 
@@ -232,7 +236,7 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   product.max = range.max;
   const bool taps_innermost =
       product.kernel_h * product.kernel_w > 1 && runtime::is_contiguous_dim_order(runtime::dim_order(weight));
-  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups};
+  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups, context.pool()};
   // A row of a window is as good as a pixel of as many channels: only the order of the numbers and the columns matter.
   const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
                                       uint64_t{product.in_channels} << 32 | uint64_t{groups} << 1 | taps_innermost,
