@@ -163,6 +163,17 @@ def test_equal_names_are_equal_sizes(capsys, tmp_path, monkeypatch):
         method.execute([torch.ones(8, 3), torch.ones(7, 3)])
 
 
+def test_names_that_are_no_maker(capsys, tmp_path, monkeypatch):
+    """A module is callable and makes no model; a name that is nearly right is told."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ready_models.py").write_text("import torch\n\nmodel = torch.nn.ReLU()\n")
+    said = exported(capsys, tmp_path, "ready_models:model", status=2)
+    assert "ready_models:model is of type ReLU, must be a function that returns (model, example_inputs)" in said
+    assert "ready_models has no modle; did you mean model?" in exported(
+        capsys, tmp_path, "ready_models:modle", status=2
+    )
+
+
 def test_backends_by_name(capsys, tmp_path):
     from executorch_py.cli.models import backend_names
 

@@ -101,6 +101,7 @@ def test_tables(inspector, record):
     assert "native_call_linear.out" in text.getvalue() and "OPERATOR_CALL" not in text.getvalue()
     assert "p50 (ns)" in text.getvalue().splitlines()[0]
     assert "17 events, 3 runs" in repr(inspector)
+    assert "start_time" in frame.columns and "start_time" not in text.getvalue()
 
 
 def test_time_scales(record):

@@ -43,6 +43,10 @@ def test_a_page_is_whole(tmp_path, partitioner):
         "Planned memory",
         "models.py:17",
         'class="bar"',
+        ">p90, ms<",
+        "at the peak, step ",
+        "<span>step 0</span>",
+        "<span>0</span>",
     ):
         assert part in text, part
     assert ('class="part"' in text) == (partitioner is not None), "delegates are boxes"

@@ -108,6 +108,12 @@ def test_machine_is_measured_once():
     assert machine is Machine.measured(1) and machine.macs_per_second > 1e7 and machine.bytes_per_second > 1e7
 
 
+def test_threads_do_not_change_what_a_machine_can_by_magnitudes():
+    """Two threads of a busy machine wait for each other; their processor time is booked late."""
+    one, two = Machine.measured(1).macs_per_second, Machine.measured(2).macs_per_second
+    assert 0.5 * one < two < 4 * one
+
+
 def test_files(inspector, tmp_path):
     told = json.loads(inspector.to_json(tmp_path / "run.json"))
     assert told == json.loads((tmp_path / "run.json").read_text()) and told["unit"] == "ns"

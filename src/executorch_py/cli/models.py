@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import inspect
 import os
@@ -36,6 +37,10 @@ def resolve(name: str) -> Any:
         raise InvalidArgumentError(f"{name!r} names no object, write package.module:name")
     found = import_module(module)
     for part in attribute.split("."):
+        if not hasattr(found, part):
+            close = difflib.get_close_matches(part, dir(found), 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise NotFoundError(f"{name}: {getattr(found, '__name__', found)} has no {part}{meant}")
         found = getattr(found, part)
     return found
 
@@ -49,7 +54,8 @@ def model_of(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         args, kwargs = exported.example_inputs or ((), {})
         return exported, tuple(args), dict(kwargs)
     factory = resolve(name)
-    if not callable(factory):
+    is_module = hasattr(factory, "state_dict") and not isinstance(factory, type)
+    if is_module or not callable(factory):
         raise InvalidArgumentError(
             f"{name} is of type {type(factory).__name__}, must be a function that returns (model, example_inputs)"
         )

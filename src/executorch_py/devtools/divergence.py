@@ -246,7 +246,7 @@ class _Search:
         inner = [one for one in members if one.name in known and isinstance(self.values[one], torch.Tensor)]
         tags = (method.tags.get(node.meta.get("delegation_tag", "")) for node in method.program.graph.nodes)
         backend = pair.event.delegate_backend_name or next((one.backend_id for one in tags if one), "")
-        whole = replace(_divergence(pair.node, "delegate", backend, found), note="its operators are one call")
+        whole = replace(_divergence(pair.node, "delegate", backend, found), note=_one_call(members))
         if not inner:
             return whole
         if len(members) == 1:
@@ -346,6 +346,16 @@ def _operator(node: fx.Node) -> str:
 
 
 def _divergence(node: fx.Node, cause: str, what: str, found: Comparison) -> Divergence:
+    return Divergence(node.name, str(node.target), _where(node), source_of(node).module_path, cause, what, found)
+
+
+def _where(node: fx.Node) -> str:
     source = source_of(node)
-    where = f"{source.file}:{source.line}" if source.file else ""
-    return Divergence(node.name, str(node.target), where, source.module_path, cause, what, found)
+    return f"{source.file}:{source.line}" if source.file else ""
+
+
+def _one_call(members: Sequence[fx.Node]) -> str:
+    """What is known of a delegate that tells no value inside: that the fault is one of its operators, and their lines."""
+    lines = [line for line in dict.fromkeys(map(_where, members)) if line]
+    more = f" and {len(lines) - 8} more" if len(lines) > 8 else ""
+    return f"its operators are one call, of {', '.join(lines[:8])}{more}" if lines else "its operators are one call"

@@ -130,10 +130,11 @@ class MemoryReport(Shown):
                 for one in peak.tensors
             ]
         for one in self.savings:
-            told = (
-                one.reason if one.nbytes is None else f"{nbytes_text(one.nbytes)}, {one.nbytes - self.nbytes:+,} bytes"
-            )
-            rows.append(("option", one.option.partition(":")[0], told, one.option.partition(": ")[2], "", "", ""))
+            name, _, effect = one.option.partition(": ")
+            told = "does not fit"
+            if one.nbytes is not None:
+                told = f"{nbytes_text(one.nbytes)}, {one.nbytes - self.nbytes:+,} bytes"
+            rows.append(("option", name, told, one.reason or effect, "", "", ""))
         for module, nbytes in list(self.peak_by_module.items())[:8]:
             rows.append(("at the peak, by module", module or "(the model)", nbytes_text(nbytes), "", "", "", ""))
         facts = [f"{nbytes_text(self.nbytes)} planned", f"{nbytes_text(self.naive_nbytes)} without reuse"]
@@ -218,6 +219,6 @@ def _saving(
     try:
         other = compile_methods(recorded.methods, {}, change(program.backend_config), recorded)
     except ExecutorchError as error:
-        return Saving(option, None, str(error).splitlines()[0][:100])
+        return Saving(option, None, str(error).splitlines()[0])
     figures = next(one for one in other.memory_report if one["method"] == method)
     return Saving(option, sum(figures["arena_sizes"]))

@@ -32,6 +32,10 @@ tr.broken td { color: var(--red); } ul { margin: .3rem 0; padding-left: 1.2rem; 
 svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } .grid { stroke: var(--line); }
 .good { fill: var(--blue); } .fair { fill: var(--amber); } .poor { fill: var(--red); }
 .bar { display: inline-block; height: .7em; background: var(--blue); border-radius: 2px; min-width: 1px; }
+.plan { display: grid; grid-template-columns: max-content 1fr; gap: 2px 8px; }
+.plan svg { width: 100%; height: 300px; border: 1px solid var(--line); box-sizing: border-box; }
+.axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 11px; }
+.axis.bytes { flex-direction: column; text-align: right; } .axis.steps { grid-column: 2; }
 .scroll { overflow: auto; max-height: 720px; border: 1px solid var(--line); border-radius: 8px; }
 .flame { position: relative; } .flame div { position: absolute; height: 20px; box-sizing: border-box; overflow: hidden;
   white-space: nowrap; font-size: 11px; padding: 2px 4px; border: 1px solid var(--back); border-radius: 3px; color: #10151c; }
@@ -40,7 +44,7 @@ svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } .grid { stroke
 .net { fill: none; stroke: var(--net); stroke-width: 2; } .key { display: inline-block; width: .8em; height: .8em;
   margin: 0 .3em 0 1em; border-radius: 2px; vertical-align: -1px; }
 @media (max-width: 700px) { body { margin: 1rem auto; padding: 0 .8rem; } th, td { padding: .28rem .35rem; }
-  td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; } }
+  td:first-child:not(.n) { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; } }
 summary { cursor: pointer; color: var(--soft); margin: .4rem 0; }
 """
 

@@ -107,7 +107,7 @@ class ExecutorchProgramManager(Shown):
         known = self._imported.handles
         return {
             method: {
-                index: sorted({known[handle][2] for handle in handles if handle in known})
+                index: sorted({one for handle in handles if handle in known for one in known[handle][2]})
                 for index, handles in enumerate(instructions)
             }
             for method, instructions in self._compiled.debug_handles.items()
@@ -152,7 +152,7 @@ class ExecutorchProgramManager(Shown):
     def _fx_handles(self, handles: list[int]) -> tuple[int, ...]:
         """Debug handles of fx nodes for those of the IR, without those that have none."""
         known = self._imported.handles
-        return tuple(dict.fromkeys(known[one][2] for one in handles if one in known and known[one][2]))
+        return tuple(dict.fromkeys(own for one in handles if one in known for own in known[one][2] if own))
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
         """Writes the program as text to ``out`` or standard output; ``verbose``: with the bytes of arenas."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from executorch_py._shown import Card, Shown
+from executorch_py._shown import Card, Shown, counted
 from executorch_py.devtools.etdump import schema_flatcc as schema
 from executorch_py.devtools.inspector.values import inflate
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
@@ -102,7 +102,7 @@ class PerfData:
         return float(np.max(self.raw))
 
     def __repr__(self) -> str:
-        return f"PerfData(p50={self.p50:.6g}, min={self.min:.6g}, max={self.max:.6g}, {len(self.raw)} runs)"
+        return f"PerfData(p50={self.p50:.6g}, min={self.min:.6g}, max={self.max:.6g}, {counted(len(self.raw), 'run')})"
 
 
 @dataclass(repr=False)
@@ -260,7 +260,7 @@ class EventBlock(Shown):
     def __repr__(self) -> str:
         runs = max((len(event.perf_data.raw) for event in self.events if event.perf_data), default=0)
         method = f" of {self.method}" if self.method else ""
-        return f"EventBlock({self.name!r}{method}: {len(self.events)} events, {runs} runs)"
+        return f"EventBlock({self.name!r}{method}: {counted(len(self.events), 'event')}, {counted(runs, 'run')})"
 
 
 def data_frame(rows: list[dict[str, Any]]) -> Any:

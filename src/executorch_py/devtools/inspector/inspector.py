@@ -179,6 +179,8 @@ class Inspector(Shown):
     def table(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> str:
         """The events as a table, with percentiles over the runs."""
         rows = self._shown_rows(include_units, include_delegate_debug_data)
+        for row in rows:
+            row.pop("start_time", None)  # a number for each run, which the DataFrame and the TSV have
         titles = list(rows[0]) if rows else ["event_block_name", "event_name"]
         figures = [
             index

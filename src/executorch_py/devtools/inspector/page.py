@@ -59,12 +59,16 @@ def profile_page(
     if graph is not None:
         parts += ["<h2>Graph: the redder, the longer; dashed boxes are delegates</h2>", _graph(graph, events)]
     if memory is not None:
-        parts += ["<h2>Planned memory: steps along, bytes up</h2>", _memory(memory)]
+        parts += [
+            "<h2>Planned memory: a box is a tensor, from its first step to its last, at its bytes</h2>",
+            _memory(memory),
+        ]
     return frame(title, [*parts, *further])
 
 
 def _bars(profile: Profile) -> str:
-    head = [(profile.by, False), ("share", True), (f"p50, {profile.unit}", True), ("p90", True), ("calls", True)]
+    figures = [(f"{name}, {profile.unit}", True) for name in ("p50", "p90")]
+    head = [(profile.by, False), ("share", True), *figures, ("calls", True)]
     rows: list[tuple[str, list[tuple[str, object]]]] = []
     for row in profile.rows:
         times = [(f"{value:.4g}", value) for value in (row.times.p50, row.times.p90)]
@@ -201,9 +205,19 @@ def _memory(memory: MemoryReport) -> str:
             )
         at = 1000 * (arena.step + 0.5) / steps
         marks.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="300" stroke="var(--red)" stroke-width="2"/>')
-        told = f"arena {arena.arena}: {nbytes_text(arena.nbytes)}, {nbytes_text(arena.live_nbytes)} alive at the peak (red line)"
+        told = f"arena {arena.arena}: {nbytes_text(arena.nbytes)}; at the peak, step {arena.step} (red line), "
+        told += f"{nbytes_text(arena.live_nbytes)} are in use"
         pictures.append(
-            f'<p class="soft">{escape(told)}</p><svg viewBox="0 0 1000 300" width="100%" height="300" '
-            f'preserveAspectRatio="none" role="img" aria-label="memory plan">{"".join(marks)}</svg>'
+            f'<p class="soft">{escape(told)}</p><div class="plan">'
+            + _axis("bytes", [nbytes_text(arena.nbytes), nbytes_text(arena.nbytes // 2), "0"])
+            + '<svg viewBox="0 0 1000 300" preserveAspectRatio="none" role="img" aria-label="memory plan">'
+            + f"{''.join(marks)}</svg>"
+            + _axis("steps", ["step 0", f"step {steps // 2}", f"step {steps}"])
+            + "</div>"
         )
     return "".join(pictures) or '<p class="soft">Nothing is planned.</p>'
+
+
+def _axis(kind: str, texts: Sequence[str]) -> str:
+    """Texts along one side of a plan, at equal distances: the drawing is stretched, and words must not be."""
+    return f'<div class="axis {kind}">{"".join(f"<span>{escape(text)}</span>" for text in texts)}</div>'

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from executorch_py._shown import Card, Shown, nbytes_text
+from executorch_py._shown import Card, Shown, counted, nbytes_text
 from executorch_py.devtools.inspector.events import FIGURES, Event, PerfData
 from executorch_py.graphs.macs import macs_of
 
@@ -92,7 +92,7 @@ class Profile(Shown):
         head = (self.by, "p50", "p90", "min", "share", "calls", "detail")
         rows = [
             (
-                row.key,
+                row.key or "(the model)",
                 *(f"{value:.4g}" for value in (row.times.p50, row.times.p90, row.times.min)),
                 f"{row.share:.1%}",
                 str(row.calls),
@@ -100,7 +100,7 @@ class Profile(Shown):
             )
             for row in self.rows
         ]
-        facts = [f"{len(self.total.raw)} runs", f"a run {self.total.p50:.4g} {self.unit} (median)"]
+        facts = [counted(len(self.total.raw), "run"), f"a run {self.total.p50:.4g} {self.unit} (median)"]
         return Card(f"by {self.by}, {self.unit}", facts, head, rows)
 
 
@@ -228,11 +228,15 @@ class Machine:
         By processor time, so that a busy machine has the peak of an idle one.
         """
         before = torch.get_num_threads()
-        torch.set_num_threads(num_threads)
+        a, b, size = torch.randn(512, 512), torch.randn(512, 512), 512
+        out = torch.empty(512, 512)
+        macs = 0.0
         try:
-            a, b, size = torch.randn(512, 512), torch.randn(512, 512), 512
-            out = torch.empty(512, 512)
-            macs = size**3 / _best(lambda: torch.mm(a, b, out=out), num_threads)
+            # Several threads can at least what one can; on a busy machine they wait for each other and seem slower.
+            for threads in {1, num_threads}:
+                torch.set_num_threads(threads)
+                macs = max(macs, size**3 / _best(lambda: torch.mm(a, b, out=out), threads))
+            torch.set_num_threads(num_threads)
             memory = _copied(128 << 20, num_threads)
             # Half of a cache is copied, so that what else runs has room in it.
             levels = [(f"L{level}", nbytes, _copied(nbytes // 2, num_threads)) for level, nbytes in _caches()]
@@ -273,15 +277,23 @@ def _caches() -> list[tuple[int, int]]:
 
 
 def _best(action: Callable[[], Any], num_threads: int) -> float:
-    """Seconds of the fastest of several calls, without the turns of other programs on a busy machine."""
+    """Seconds of the fastest of several calls, without the turns of other programs on a busy machine.
+
+    Linux books the time of other threads once in some milliseconds. With several threads calls are therefore timed
+    many at once.
+    """
     worked = time.thread_time if num_threads == 1 else lambda: time.process_time() / num_threads
+    start = time.perf_counter()
+    action()
+    calls = 1 if num_threads == 1 else math.ceil(0.02 / (time.perf_counter() - start))
     times: list[float] = []
     end = time.perf_counter() + 0.15
     while len(times) < 3 or time.perf_counter() < end:
         start, before = time.perf_counter(), worked()
-        action()
-        times.append(min(time.perf_counter() - start, worked() - before))
-    return min(times[1:])
+        for _ in range(calls):
+            action()
+        times.append(min(time.perf_counter() - start, worked() - before) / calls)
+    return min(times)
 
 
 @dataclass
@@ -292,7 +304,8 @@ class RooflineRow:
         event: The event.
         macs: Multiply-accumulates of a call.
         nbytes: Bytes that it must read and write: operands, weights and results.
-        share: Least possible time over the fastest run; near 1 is as fast as the machine can.
+        share: Least possible time over the fastest run; near 1 is as fast as the machine can. Above 1 the kernel
+            multiplies less than the operator's definition does, as Winograd's convolutions do.
         bound: What the least possible time comes from: "compute", "memory", or the cache that has the bytes ("L2").
     """
 

@@ -57,7 +57,7 @@ def _legend() -> str:
         ("net", "in the network (holds what the layers before lost)"),
     )
     return (
-        '<p class="soft">SQNR in dB, more is better.'
+        '<p class="soft">Up: SQNR in dB, more is better. Along: the layer, by its # in the table.'
         + "".join(f'<span class="key" style="background: var(--{color})"></span>{escape(text)}' for color, text in keys)
         + "</p>"
     )

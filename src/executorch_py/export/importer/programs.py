@@ -52,14 +52,14 @@ class Imported:
     Attributes:
         program: The ``_core.ProgramBuilder`` that compile() takes.
         delegates: The compiled parts in fx, in the order of the program's delegates.
-        handles: IR debug handle -> (method, name of the fx node, the fx node's debug_handle).
+        handles: IR debug handle -> (method, name of the fx node, its debug handles: a delegate's call has several).
         nodes: IR debug handle -> the fx node. Names are not enough: a body of control flow has its own.
         versions: The weights that the program borrows, as they were.
     """
 
     program: Any
     delegates: list[Any] = field(default_factory=list)
-    handles: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    handles: dict[int, tuple[str, str, tuple[int, ...]]] = field(default_factory=dict)
     nodes: dict[int, fx.Node] = field(default_factory=dict)
     versions: list[TensorVersion] = field(default_factory=list)
 
@@ -394,7 +394,7 @@ class MethodImporter:
         return []
 
     def _remember(self, handle: int, node: fx.Node) -> None:
-        self._imported.handles[handle] = (self.name, node.name, node.meta.get("debug_handle", 0))
+        self._imported.handles[handle] = (self.name, node.name, _flat(node.meta.get("debug_handle", 0)))
         self._imported.nodes[handle] = node
 
     def type_of(self, node: fx.Node, value: Any) -> Any:
