@@ -46,13 +46,16 @@ def _same_as_the_kernels(name: str, config: str) -> bytes:
     exported, inputs = _exported(name, config)
     program = _lowered(exported)
     plain = et.to_edge_transform_and_lower(exported).to_executorch()
-    for given in (inputs, tuple(torch.randn_like(x) * 2 for x in inputs)):
+    is_near = config == "a16w8" and name in FUNCTIONS  # tables miss the kinks between their points
+    errors = []
+    for given in (inputs, *(tuple(torch.randn_like(x) * 2 for x in inputs) for _ in range(12 if is_near else 1))):
         for got, wanted in zip(_run(program, given), _run(plain, given), strict=True):
-            if config == "a16w8" and name in FUNCTIONS:
-                assert (got - wanted).abs().max() <= 1e-3 * wanted.abs().max()
-                assert (got - wanted).abs().mean() <= 1e-4 * wanted.abs().max()
+            if is_near:
+                errors.append((got - wanted).abs() / wanted.abs().max())
+                assert errors[-1].max() <= 1e-3
             else:
                 assert torch.equal(got, wanted)
+    assert not errors or torch.stack(errors).mean() <= 1e-4
     (part,) = delegates_of(bytes(program.buffer))
     return bytes(part.payload)
 

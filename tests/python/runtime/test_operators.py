@@ -69,7 +69,10 @@ def test_what_a_program_needs(program, capsys):
     assert main(["ops", program, "--json"]) == 0
     add = json.loads(capsys.readouterr().out)[0]
     assert (
-        add["operator"] == "aten::add.out" and add["calls"] == 1 and add["dtypes"] == ["f32"] and add["missing"] == ""
+        add["operator"] == "aten::add.out"
+        and add["calls"] == 1
+        and add["dtypes"] == ["float32"]
+        and add["missing"] == ""
     )
     assert sum(add["kernels"].values()) == 1, "the kernel that its one call got"
 
@@ -94,8 +97,8 @@ def test_a_backend_that_is_missing(tmp_path, capsys):
     ("selection", "status", "text"),
     [
         ("aten::add.out f32\naten::mul.out", 0, "nothing is missing"),
-        ("aten::add.out f32", 1, "not selected"),
-        ("aten::add.out i64\naten::mul.out", 1, "selected without f32"),
+        ("aten::add.out float32", 1, "not selected"),
+        ("aten::add.out i64\naten::mul.out", 1, "selected without float32"),
     ],
 )
 def test_a_selected_build(program, tmp_path, capsys, selection, status, text):
