@@ -62,21 +62,56 @@ class _Residual(nn.Module):
         return y - self.second(y)
 
 
-def _operators(model: nn.Module, inputs: tuple[torch.Tensor, ...], accelerator: str) -> list[str]:
+def _layers(model: nn.Module, inputs: tuple[torch.Tensor, ...], accelerator: str) -> tuple[vela.Layer, ...]:
     """Vela's operators for a network that is one part."""
     torch.manual_seed(0)
     partitioner = EthosUPartitioner(accelerator)
     lowered(quantized(model.eval(), inputs), partitioner)
     (report,) = partitioner.report.parts
-    return [layer.operator for layer in report.layers]
+    return report.layers
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_vela_takes_a_sum_as_one_operator(accelerator: str) -> None:
     """Without RESCALEs of their own, which cost U55 four more operators on 32 bits for each sum."""
-    operators = _operators(_Residual(), (torch.randn(1, 8, 16, 16),), accelerator)
+    operators = [layer.operator for layer in _layers(_Residual(), (torch.randn(1, 8, 16, 16),), accelerator)]
     assert (operators.count("Add"), operators.count("Sub")) == (1, 1)
     assert "Rescale" not in operators, operators
+
+
+class _Heads(nn.Module):
+    """A linear layer whose columns become the batches of an attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(48, 144)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.qkv(x).reshape(1, 32, 3, 4, 12).permute(2, 0, 3, 1, 4)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+def test_vela_takes_a_permutation_of_five_axes_as_one_operator(accelerator: str) -> None:
+    layers = _layers(_Heads(), (torch.randn(1, 32, 48),), accelerator)
+    (transpose,) = [layer for layer in layers if layer.operator == "Transpose"]
+    assert transpose.cycles <= 3 * 32 * 144
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+def test_the_transposition_of_an_image_stays_cheap(accelerator: str) -> None:
+    """As a matrix of channels and pixels it takes U85 ten times as many cycles and more."""
+    layers = _layers(nn.Conv2d(3, 8, 3, stride=2), (torch.randn(1, 3, 112, 112),), accelerator)
+    cycles = sum(layer.cycles for layer in layers if layer.operator == "Transpose")
+    assert 0 < cycles <= 3 * (3 * 112 * 112 + 8 * 55 * 55)
+
+
+def test_a_layer_norm_does_not_read_its_weights_from_flash_for_each_row() -> None:
+    norm = nn.LayerNorm(96)
+    nn.init.normal_(norm.weight)
+    nn.init.normal_(norm.bias)
+    layers = _layers(norm, (torch.randn(1, 64, 96),), "ethos-u55-128")
+    slow = [layer for layer in layers if layer.operator in ("Mul", "Add") and layer.cycles > 2 * 64 * 96]
+    assert not slow, slow
 
 
 def test_what_vela_refuses_stays_on_the_cpu_with_velas_reason() -> None:

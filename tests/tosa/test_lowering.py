@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -201,6 +202,21 @@ def test_no_floats_between(name: str) -> None:
 def test_random_networks_with_shared_values(seed: int) -> None:
     network = SharedNetwork(seed)
     _check(network, network.inputs, whole=False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_permutations_with_neighbours_and_ones(seed: int) -> None:
+    """Up to five axes, some of one element, some that stay side by side: one axis each in the graph."""
+    rng = torch.Generator().manual_seed(seed)
+    sizes = [(1, 2, 3, 1, 4)[i] for i in torch.randperm(5, generator=rng)][: 2 + seed % 4]
+    order = torch.randperm(len(sizes), generator=rng).tolist()
+    count = math.prod(sizes)
+    net = _Net(
+        lambda m, x: m.b(m.a(x).reshape(sizes).permute(order).reshape(1, count)),
+        a=nn.Linear(5, count),
+        b=nn.Linear(count, 7),
+    )
+    _check(net, (torch.randn(1, 5),))
 
 
 def _refusals(model: nn.Module, inputs: Inputs, **options: Any) -> str:

@@ -107,12 +107,15 @@ Error emit_layer_norm(Lowering& lowering, const ir::Node& node) {
   const TensorId normal = in.shift_left(sum, in.add(half, half));
   const TensorId inverse =
       in.shift_right(in.newton<InverseRoot>(normal, InverseRoot::kThree, true), in.sub(in.number(x, 15), half));
+  // Ethos-U reads a constant again for each row, from slow flash; a copy that is computed stands in SRAM.
+  const TensorId first = lowering.slice(inverse, {0, 0}, {1, 1});
+  const TensorId zero = in.sub(first, first);
   const auto row = [&](auto value_of) {
     std::vector<int32_t> values;
     for (int64_t i = 0; i < norm.length(); ++i) {
       values.push_back(value_of(i));
     }
-    return lowering.writer.add_numbers(payload::DType_INT32, {1, length}, values);
+    return in.add(lowering.writer.add_numbers(payload::DType_INT32, {1, length}, values), zero);
   };
   TensorId result = in.mul(in.mul(distances, inverse, norm.normal_shift),
                            row([&](int64_t i) { return output.weight(i); }), output.weight_shift);

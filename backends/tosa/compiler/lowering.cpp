@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "backends/tosa/compiler/op_support.h"
@@ -32,6 +33,45 @@ std::string bytes_of_48_bits(const std::vector<int64_t>& numbers) {
   std::string out;
   for (const int64_t number : numbers) {
     out.append(reinterpret_cast<const char*>(&number), 6);  // little-endian, as the file
+  }
+  return out;
+}
+
+/// A transposition of more than four axes without axes of one element, and with axes that stay neighbours as one: Vela
+/// makes many copies otherwise. Up to four axes stay: an image of one row is far slower on Ethos-U85.
+struct MergedTranspose {
+  Shape shape;
+  std::vector<int32_t> perms;
+};
+MergedTranspose merge_axes(const Shape& shape, const std::vector<int32_t>& perms) {
+  constexpr size_t kOwnAxes = 4;
+  if (perms.size() <= kOwnAxes) {
+    return {shape, perms};
+  }
+  std::vector<int32_t> kept;  // in the result's order
+  std::copy_if(perms.begin(), perms.end(), std::back_inserter(kept),
+               [&](int32_t dim) { return shape[static_cast<size_t>(dim)] != 1; });
+  std::map<int32_t, int32_t> sizes;  // first axis of each group -> its elements
+  std::vector<int32_t> firsts;
+  int32_t last = -1;
+  for (const int32_t dim : kept) {
+    // Neighbours: only axes of one element stand between them.
+    const bool follows =
+        last >= 0 && last < dim &&
+        std::all_of(shape.begin() + last + 1, shape.begin() + dim, [](int32_t size) { return size == 1; });
+    if (!follows) {
+      firsts.push_back(dim);
+      sizes[dim] = 1;
+    }
+    sizes[firsts.back()] *= shape[static_cast<size_t>(dim)];
+    last = dim;
+  }
+  MergedTranspose out;
+  for (const auto& [first, size] : sizes) {
+    out.shape.push_back(size);
+  }
+  for (const int32_t first : firsts) {
+    out.perms.push_back(static_cast<int32_t>(std::distance(sizes.begin(), sizes.find(first))));
   }
   return out;
 }
@@ -208,17 +248,24 @@ TensorId Lowering::reshape(TensorId from, const Shape& shape) {
 }
 
 TensorId Lowering::transpose(TensorId from, const std::vector<int32_t>& perms) {
-  if (std::is_sorted(perms.begin(), perms.end())) {
-    return from;
-  }
-  Shape shape;
+  const Shape shape = writer.shape_of(from);
+  Shape result;
   for (const int32_t dim : perms) {
-    shape.push_back(writer.shape_of(from)[static_cast<size_t>(dim)]);
+    result.push_back(shape[static_cast<size_t>(dim)]);
   }
-  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
-  writer.add(payload::Op_TRANSPOSE, payload::CreateTransposeAttributeDirect(writer.builder, &perms).Union(), {from},
-             out);
-  return out;
+  const MergedTranspose merged = merge_axes(shape, perms);
+  if (std::is_sorted(merged.perms.begin(), merged.perms.end())) {
+    return reshape(from, result);
+  }
+  const TensorId in = reshape(from, merged.shape);
+  Shape moved;
+  for (const int32_t dim : merged.perms) {
+    moved.push_back(merged.shape[static_cast<size_t>(dim)]);
+  }
+  const TensorId out = writer.add_tensor(writer.type_of(in), moved);
+  const auto attribute = payload::CreateTransposeAttributeDirect(writer.builder, &merged.perms);
+  writer.add(payload::Op_TRANSPOSE, attribute.Union(), {in}, out);
+  return reshape(out, result);
 }
 
 TensorId Lowering::slice(TensorId from, const std::vector<int64_t>& start, const Shape& size) {
