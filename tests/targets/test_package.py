@@ -128,10 +128,10 @@ def test_a_selection_at_configure_time(project: Path, model: Path, prefix: Path,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("aten::addd.out f16", "ops.txt calls aten::addd.out for f16, for which there is no kernel"),
+        ("aten::addd.out f16", "ops.txt calls aten::addd.out for float16, for which there is no kernel"),
         ("et::quantized_linear.out", "model.pte calls et::quantized_convolution.out for float32 int32 int8, which is not"),
         ("et::quantized_convolution.out f32 i32 i16\net::quantized_linear.out",
-         "model.pte calls et::quantized_convolution.out for i8, which is not selected"),
+         "model.pte calls et::quantized_convolution.out for int8, which is not selected"),
     ],
 )  # fmt: skip
 def test_what_a_selection_lacks_stops_the_configuration(
