@@ -73,7 +73,7 @@ inline int32_t units_in_integers(int32_t sum, float scale) {
 
 /// round_to_even(float(sum) * scale); what lies beyond 8 bits stays beyond.
 inline int32_t to_units(int32_t sum, float scale) {
-#if defined(__ARM_FP) && (__ARM_FP & 4)
+#if defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4)
   float units = static_cast<float>(sum) * scale;
   __asm("vcvtr.s32.f32 %0, %0" : "+t"(units));  // rounds as the processor is set, to even; saturates
   int32_t result;
