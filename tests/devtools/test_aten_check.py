@@ -32,7 +32,7 @@ def reports(name, flow):
         exported = {key: method.export() for key, method in methods.items()}
     else:
         exported = {
-            key: quantizer.quantize(method.module, method.inputs, flow, [method.inputs])
+            key: quantizer.quantize(method.module.eval(), method.inputs, flow, [method.inputs])
             for key, method in methods.items()
         }
     program = lowered(exported, compatible=flow == "published")

@@ -96,7 +96,7 @@ def test_commands_of_the_documents_exist():
     found = []
     for path in tracked_files():
         if path.suffix == ".md":
-            for target in re.findall(r"(?:^    |`)make ([a-z-]+)", text_of(path), re.MULTILINE):
+            for target in re.findall(r"(?:^    |`)make ([a-z0-9-]+)", text_of(path), re.MULTILINE):
                 if not any(fnmatch(target, pattern) for pattern in targets):
                     found.append(f"{relative(path)}: make {target}")
     assert found == []
