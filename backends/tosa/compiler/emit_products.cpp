@@ -57,7 +57,7 @@ Product read_product(const ir::Program& program, const ir::Argument& weight, con
       unpack_nibble_rows(packed, static_cast<size_t>(rows), size, reinterpret_cast<int8_t*>(out.values.data()));
       out.dims[0] = static_cast<int32_t>(rows);
     }
-    out.has_4_bits = std::find(out.values.begin(), out.values.end(), char{-8}) == out.values.end();
+    out.has_4_bits = std::find(out.values.begin(), out.values.end(), static_cast<char>(-8)) == out.values.end();
   } else {
     out.values.assign(bytes, static_cast<size_t>(integers.type.max_nbytes()));
   }
