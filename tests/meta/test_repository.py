@@ -92,7 +92,7 @@ def test_links_of_the_documents_lead_somewhere():
 
 def test_commands_of_the_documents_exist():
     makefile = (ROOT / "Makefile").read_text()
-    targets = [target.replace("%", "*") for target in re.findall(r"^([a-z][a-z-]*%?):", makefile, re.MULTILINE)]
+    targets = [target.replace("%", "*") for target in re.findall(r"^([a-z][a-z0-9-]*%?):", makefile, re.MULTILINE)]
     found = []
     for path in tracked_files():
         if path.suffix == ".md":
