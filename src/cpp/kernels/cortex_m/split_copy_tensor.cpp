@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cortex_m/move.h"
+#include "kernels/portable/split_arguments.h"
 
 namespace et::kernels::cortex_m {
 
@@ -12,11 +13,7 @@ Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t 
   constexpr const char* kOp = "aten::split";
   ET_RETURN_IF_ERROR(portable::normalize_dim(kOp, dim, self.dim(), &dim));
   const int64_t size = self.size(dim);
-  ET_CHECK_OR_RETURN(split_size > 0 || (split_size == 0 && size == 0), InvalidArgument,
-                     "%s: split_size %" PRId64 " cannot cut dim %" PRId64 " of size %" PRId64, kOp, split_size, dim,
-                     size);
-  const auto count = static_cast<size_t>(size == 0 ? 1 : (size - 1) / split_size + 1);
-  ET_CHECK_OR_RETURN(out.size() == count, InvalidArgument, "%s: %zu outputs for %zu parts", kOp, out.size(), count);
+  ET_RETURN_IF_ERROR(portable::check_split(kOp, size, split_size, dim, out.size()));
   int64_t start = 0;
   for (const Tensor& part : out) {
     const int64_t length = std::min(size - start, split_size);

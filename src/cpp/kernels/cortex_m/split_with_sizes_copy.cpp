@@ -1,5 +1,6 @@
 // aten::split_with_sizes: parts of given sizes.
 #include "kernels/cortex_m/move.h"
+#include "kernels/portable/split_arguments.h"
 
 namespace et::kernels::cortex_m {
 
@@ -9,17 +10,8 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
                                 TensorList out) {
   constexpr const char* kOp = "aten::split_with_sizes";
   ET_RETURN_IF_ERROR(portable::normalize_dim(kOp, dim, self.dim(), &dim));
-  ET_CHECK_OR_RETURN(out.size() == split_sizes.size(), InvalidArgument, "%s: %zu outputs for %zu parts", kOp,
-                     out.size(), split_sizes.size());
-  int64_t left = self.size(dim);
-  for (const int64_t size : split_sizes) {
-    ET_CHECK_OR_RETURN(size >= 0 && size <= left, InvalidArgument,
-                       "%s: %s has a negative size, or exceeds %" PRId64 ", the size of dim %" PRId64, kOp,
-                       ShapeText(split_sizes).text, self.size(dim), dim);
-    left -= size;
-  }
-  ET_CHECK_OR_RETURN(left == 0, InvalidArgument, "%s: %s does not add up to %" PRId64 ", the size of dim %" PRId64, kOp,
-                     ShapeText(split_sizes).text, self.size(dim), dim);
+  ET_RETURN_IF_ERROR(portable::check_part_count(kOp, out.size(), split_sizes.size()));
+  ET_RETURN_IF_ERROR(portable::check_split_sizes(kOp, self.size(dim), split_sizes, dim));
   int64_t start = 0;
   for (size_t i = 0; i < out.size(); start += split_sizes[i++]) {
     ET_RETURN_IF_ERROR(move_part(context, self, dim, start, split_sizes[i], out[i]));

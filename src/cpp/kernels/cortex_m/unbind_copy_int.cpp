@@ -1,5 +1,6 @@
 // aten::unbind: what each index of a dimension selects.
 #include "kernels/cortex_m/move.h"
+#include "kernels/portable/split_arguments.h"
 
 namespace et::kernels::cortex_m {
 
@@ -8,8 +9,7 @@ bool fits_unbind_copy_int(Arguments args) { return fits_parts(*args[0], *args[2]
 Error unbind_copy_int_out(KernelContext& context, const Tensor& self, int64_t dim, TensorList out) {
   constexpr const char* kOp = "aten::unbind";
   ET_RETURN_IF_ERROR(portable::normalize_dim(kOp, dim, self.dim(), &dim));
-  ET_CHECK_OR_RETURN(static_cast<int64_t>(out.size()) == self.size(dim), InvalidArgument,
-                     "%s: %zu outputs for %" PRId64 " parts", kOp, out.size(), self.size(dim));
+  ET_RETURN_IF_ERROR(portable::check_part_count(kOp, out.size(), static_cast<size_t>(self.size(dim))));
   portable::Sizes sizes(self.sizes()), strides(self.strides());
   sizes.erase(static_cast<size_t>(dim));
   strides.erase(static_cast<size_t>(dim));

@@ -1,18 +1,19 @@
 // Operators that cut a tensor into parts or put parts together.
 #include "kernels/portable/op_split_cat.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checked_math.h"
 #include "kernels/portable/promote.h"
+#include "kernels/portable/split_arguments.h"
 #include "kernels/portable/strided_copy.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
 
-Error check_outputs(const char* op, TensorList out, size_t count, const Tensor& self) {
-  ET_CHECK_OR_RETURN(out.size() == count, InvalidArgument, "%s: %zu outputs for %zu parts", op, out.size(), count);
+Error check_dtypes(const char* op, TensorList out, const Tensor& self) {
   for (const Tensor& part : out) {
     ET_RETURN_IF_ERROR(check_same_dtype(op, "an output", part, self));
   }
@@ -34,17 +35,9 @@ Error split_with_sizes_copy_out(KernelContext& context, const Tensor& self, IntA
   constexpr const char* kOp = "aten::split_with_sizes";
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, kMaxRank));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
-  ET_RETURN_IF_ERROR(check_outputs(kOp, out, split_sizes.size(), self));
-  int64_t total = 0;
-  for (const int64_t size : split_sizes) {
-    ET_CHECK_OR_RETURN(size >= 0 && size <= self.size(dim) - total, InvalidArgument,
-                       "%s: %s has a negative size, or exceeds %" PRId64 ", the size of dim %" PRId64, kOp,
-                       ShapeText(split_sizes).text, self.size(dim), dim);
-    total += size;
-  }
-  ET_CHECK_OR_RETURN(total == self.size(dim), InvalidArgument,
-                     "%s: %s does not add up to %" PRId64 ", the size of dim %" PRId64, kOp,
-                     ShapeText(split_sizes).text, self.size(dim), dim);
+  ET_RETURN_IF_ERROR(check_part_count(kOp, out.size(), split_sizes.size()));
+  ET_RETURN_IF_ERROR(check_dtypes(kOp, out, self));
+  ET_RETURN_IF_ERROR(check_split_sizes(kOp, self.size(dim), split_sizes, dim));
   int64_t start = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     ET_RETURN_IF_ERROR(emit(context, slice_of(self, dim, start, split_sizes[i]), out[i]));
@@ -59,15 +52,12 @@ Error split_copy_tensor_out(KernelContext& context, const Tensor& self, int64_t 
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, kMaxRank));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
   const int64_t size = self.size(dim);
-  ET_CHECK_OR_RETURN(split_size > 0 || (split_size == 0 && size == 0), InvalidArgument,
-                     "%s: split_size %" PRId64 " cannot cut dim %" PRId64 " of size %" PRId64, kOp, split_size, dim,
-                     size);
-  const int64_t count = size == 0 ? 1 : (size - 1) / split_size + 1;
-  ET_RETURN_IF_ERROR(check_outputs(kOp, out, static_cast<size_t>(count), self));
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t start = i * split_size;
-    const int64_t length = size - start < split_size ? size - start : split_size;
-    ET_RETURN_IF_ERROR(emit(context, slice_of(self, dim, start, length), out[static_cast<size_t>(i)]));
+  ET_RETURN_IF_ERROR(check_split(kOp, size, split_size, dim, out.size()));
+  ET_RETURN_IF_ERROR(check_dtypes(kOp, out, self));
+  int64_t start = 0;
+  for (const Tensor& part : out) {
+    ET_RETURN_IF_ERROR(emit(context, slice_of(self, dim, start, std::min(size - start, split_size)), part));
+    start += split_size;
   }
   return Error::Ok;
 }
@@ -76,7 +66,8 @@ Error unbind_copy_int_out(KernelContext& context, const Tensor& self, int64_t di
   constexpr const char* kOp = "aten::unbind";
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, kMaxRank));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
-  ET_RETURN_IF_ERROR(check_outputs(kOp, out, static_cast<size_t>(self.size(dim)), self));
+  ET_RETURN_IF_ERROR(check_part_count(kOp, out.size(), static_cast<size_t>(self.size(dim))));
+  ET_RETURN_IF_ERROR(check_dtypes(kOp, out, self));
   for (size_t i = 0; i < out.size(); ++i) {
     ET_RETURN_IF_ERROR(emit(context, select_of(self, dim, static_cast<int64_t>(i)), out[i]));
   }
