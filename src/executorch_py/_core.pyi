@@ -226,6 +226,9 @@ class MethodMeta:
     def planned_buffer_sizes(self) -> list[int]: ...
 
     @property
+    def state_buffers(self) -> list[int]: ...
+
+    @property
     def uses_state(self) -> bool: ...
 
 

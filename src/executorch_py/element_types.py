@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from executorch_py._element_types import TORCH_NAMES, ScalarType
+from executorch_py._element_types import ITEM_SIZES, TORCH_NAMES, ScalarType
 
-__all__ = ["ScalarType", "torch_name"]
+__all__ = ["ScalarType", "item_size", "torch_name"]
 
 
 def torch_name(dtype: ScalarType) -> str:
     """Torch's name of an element type, which is numpy's as well where numpy has the type."""
     name: str = TORCH_NAMES[dtype]
     return name
+
+
+def item_size(dtype: ScalarType) -> int:
+    """Bytes of an element."""
+    nbytes: int = ITEM_SIZES[dtype]
+    return nbytes

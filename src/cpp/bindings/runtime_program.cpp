@@ -114,6 +114,16 @@ class MethodDescription {
     }
     return sizes;
   }
+  /// Memory ids of planned buffers that belong to the session.
+  std::vector<size_t> state_buffers() const {
+    std::vector<size_t> ids;
+    for (size_t i = 0; i < meta_.num_memory_planned_buffers(); ++i) {
+      if (meta_.memory_planned_buffer_is_state(i)) {
+        ids.push_back(i + 1);
+      }
+    }
+    return ids;
+  }
   bool uses_state() const { return meta_.uses_state(); }
   size_t num_instructions() const { return meta_.num_instructions(); }
   std::vector<std::string> operators() const {
@@ -298,6 +308,7 @@ void bind_descriptions(py::module_& module) {
       .def_property_readonly("num_attributes", &MethodDescription::num_attributes)
       .def("attribute_tensor", &MethodDescription::attribute_tensor, py::arg("index"))
       .def_property_readonly("planned_buffer_sizes", &MethodDescription::planned_buffer_sizes)
+      .def_property_readonly("state_buffers", &MethodDescription::state_buffers)
       .def_property_readonly("uses_state", &MethodDescription::uses_state)
       .def_property_readonly("num_instructions", &MethodDescription::num_instructions)
       .def_property_readonly("operators", &MethodDescription::operators)

@@ -71,4 +71,6 @@ def python_module() -> str:
         *(f"    {complex_last[one.name]} = {one.number}" for one in ELEMENT_TYPES),
         "\n\n#: Torch's names.",
         f"TORCH_NAMES = {{{', '.join(f'{one.number}: {one.word!r}' for one in ELEMENT_TYPES)}}}\n",
+        "#: Bytes of an element.",
+        f"ITEM_SIZES = {{{', '.join(f'{one.number}: {one.nbytes}' for one in ELEMENT_TYPES)}}}\n",
     ])  # fmt: skip

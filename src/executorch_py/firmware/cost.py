@@ -15,10 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-
 from executorch_py.codegen.flatbuffer import Table, read_root
-from executorch_py.element_types import ScalarType, torch_name
+from executorch_py.element_types import ScalarType, item_size
 from executorch_py.text_table import aligned
 
 __all__ = ["LayerCost", "cost_text", "layers_of"]
@@ -60,8 +58,7 @@ class _Tensor:
 
 
 def _tensor_of(table: Table) -> _Tensor:
-    name = torch_name(ScalarType(table.scalar(0, "b")))
-    width = 2 if name == "bfloat16" else np.dtype(name).itemsize
+    width = item_size(ScalarType(table.scalar(0, "b")))
     planned = table.table(6)
     place = (
         None if planned is None else (planned.scalar(0, "I"), planned.scalar(1, "I") + (planned.scalar(2, "I") << 32))

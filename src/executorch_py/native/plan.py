@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from executorch_py import _core
 from executorch_py.codegen.flatbuffer import Table, read_root
-from executorch_py.element_types import ScalarType, torch_name
+from executorch_py.element_types import ScalarType, item_size
 from executorch_py.errors import NotSupportedError
 from executorch_py.firmware.cost import origins_of
 
@@ -126,12 +124,6 @@ class Plan:
     state: frozenset[int]
 
 
-def item_size(dtype: ScalarType) -> int:
-    """Bytes of an element."""
-    name = torch_name(dtype)
-    return 2 if name == "bfloat16" else np.dtype(name).itemsize
-
-
 class _Reader:
     """The tables of a program and the bytes behind them."""
 
@@ -230,27 +222,4 @@ def read_plan(data: bytes, program: _core.Program) -> Plan:
     for plan in reader.root.tables(1):
         chosen = {i: library for i, _, library, _ in _core.kernels_of(program.load_method(plan.text(0)))}
         methods[plan.text(0)] = reader.method(plan, chosen)
-    return Plan(methods, _state_of(methods))
-
-
-def _state_of(methods: Mapping[str, Method]) -> frozenset[int]:
-    """Ids of memory that is state (docs/reference/format.md, "Mutable state")."""
-    ids = {memory for method in methods.values() for memory in method.buffers}
-    return frozenset(memory for memory in ids if _is_state(memory, [*methods.values()]))
-
-
-def _is_state(memory: int, methods: list[Method]) -> bool:
-    users = [(m, [v for v in m.values if isinstance(v, Tensor) and v.memory == memory]) for m in methods]
-    users = [(method, tensors) for method, tensors in users if tensors]
-    tensors = [tensor for _, found in users for tensor in found]
-
-    def is_named(tensor: Tensor, among: list[Tensor]) -> bool:
-        return any(
-            one.name and one.offset <= tensor.offset and tensor.offset + tensor.nbytes <= one.offset + one.nbytes
-            for one in among
-        )
-
-    if tensors and all(is_named(tensor, found) for _, found in users for tensor in found):
-        return True
-    sizes = {method.buffers.get(memory) for method, _ in users}
-    return memory == 2 and not any(tensor.name for tensor in tensors) and len(users) > 1 and len(sizes) == 1
+    return Plan(methods, frozenset(memory for name in methods for memory in program.meta(name).state_buffers))
