@@ -49,9 +49,9 @@ _PLATFORM = (
 _RUNTIME = ("base/", "numerics/", "runtime/", "schema/", "threads/")
 
 
-def template(file: str, /, **values: str) -> str:
-    """A file of template/ with its @words@ replaced."""
-    text = (_TEMPLATES / file).read_text(encoding="utf-8")
+def template(file: str, /, folder: Path = _TEMPLATES, **values: str) -> str:
+    """A file of template/, or of another folder, with its @words@ replaced."""
+    text = (folder / file).read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text

@@ -184,14 +184,10 @@ class Project:
             },
             "cases.cpp": template("cases_examples.cpp" if model.bundle is None else "cases_bundled.cpp"),
             "CMakeLists.txt": self._cmake(model_files, traces=bool(pools.events)),
-            "board/board.h": template("board/board.h"),
+            **board_files(self.target, len(model.file)),
         }
         if self.target.is_bare:
-            files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
-            files["board/cortex_m.ld"] = linker_script(self.target, len(model.file))
-            files["toolchain.cmake"] = template("toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags)
-        else:
-            files["board/host.cpp"] = template("board/host.cpp")
+            files["toolchain.cmake"] = toolchain_file(self.target)
         if self.target.is_page:
             files["toolchain.cmake"] = template("page/toolchain.cmake.in", flags=self.target.flags)
             files |= {name: template(f"page/{name}") for name in ("page.cpp", "index.html")}
@@ -213,11 +209,7 @@ class Project:
         if self.target.is_page:
             options = template("page/page.cmake.in")
         if self.target.is_bare:
-            options = (
-                "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
-                "target_link_options(firmware PRIVATE -T ${script} -Wl,--gc-sections)\n"
-                "set_target_properties(firmware PROPERTIES LINK_DEPENDS ${script})"
-            )
+            options = link_options("firmware")
         emulator = " ".join(self.target.emulator())
         run = f"\nadd_custom_target(run COMMAND {emulator} $<TARGET_FILE:firmware> USES_TERMINAL VERBATIM)\n"
         return template(
@@ -234,7 +226,32 @@ class Project:
         )
 
 
-def linker_script(target: Target, model_size: int) -> str:
+def board_files(target: Target, model_size: int) -> dict[str, str]:
+    """The folder board/: how a program starts, writes and ends, and where its sections lie."""
+    files = {"board/board.h": template("board/board.h")}
+    if target.is_bare:
+        files["board/cortex_m.cpp"] = template("board/cortex_m.cpp")
+        files["board/cortex_m.ld"] = _linker_script(target, model_size)
+    else:
+        files["board/host.cpp"] = template("board/host.cpp")
+    return files
+
+
+def toolchain_file(target: Target) -> str:
+    """toolchain.cmake of a board."""
+    return template("toolchain.cmake.in", cpu=target.cpu, flags=target.flags)
+
+
+def link_options(program: str) -> str:
+    """What a CMake target for a board needs beside its sources: the script, and to leave out what nobody calls."""
+    return (
+        "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
+        f"target_link_options({program} PRIVATE -T ${{script}} -Wl,--gc-sections)\n"
+        f"set_target_properties({program} PROPERTIES LINK_DEPENDS ${{script}})"
+    )
+
+
+def _linker_script(target: Target, model_size: int) -> str:
     """The linker script of a target's board; large models go where flash of their own stands."""
     regions = {region.name: region for region in target.regions}
     room = regions["FLASH"].length - (160 << 10)  # for code and the examples

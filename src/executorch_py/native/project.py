@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.codegen.ops_yaml import read_table
 from executorch_py.firmware.kernels import OPERATORS, Kernels, choose_kernels
-from executorch_py.firmware.library import copy_sources, hot_properties
-from executorch_py.firmware.library import template as firmware_template
-from executorch_py.firmware.project import byte_array, linker_script
+from executorch_py.firmware.library import copy_sources, hot_properties, template
+from executorch_py.firmware.project import board_files, byte_array, link_options, toolchain_file
 from executorch_py.firmware.targets import Target
 
 from .layout import Layout
@@ -20,7 +20,7 @@ from .source import generated_sources, prefix_of, source_of_call
 
 __all__ = ["Example", "NativeProject"]
 
-_TEMPLATES = Path(__file__).resolve().parent / "template"
+_template = partial(template, folder=Path(__file__).resolve().parent / "template")
 #: Of the runtime, what generated code and kernels call.
 _RUNTIME = ("runtime/kernel.cpp", "runtime/memory_allocator.h", "threads/single_thread.cpp")
 #: Files that a library has not.
@@ -81,10 +81,8 @@ class NativeProject:
             "CMakeLists.txt": self._cmake(kernels, compiled, has_program=bool(examples)),
             **(self._program(examples) if examples else {}),
         }
-        if not self.target.is_host:
-            files["toolchain.cmake"] = firmware_template(
-                "toolchain.cmake.in", cpu=self.target.cpu, flags=self.target.flags
-            )
+        if self.target.is_bare:
+            files["toolchain.cmake"] = toolchain_file(self.target)
         for name in () if examples else _PROGRAM:
             (self.folder / name).unlink(missing_ok=True)
         for name, text in files.items():
@@ -95,16 +93,10 @@ class NativeProject:
 
     def _cmake(self, kernels: Kernels, compiled: Sequence[str], has_program: bool) -> str:
         dtypes = ", ".join(sorted(set().union(*(d for d in kernels.selected.values() if d)))) or "no tensors"
-        options = ""
-        if not self.target.is_host:
-            options = (
-                "set(script ${CMAKE_CURRENT_SOURCE_DIR}/board/cortex_m.ld)\n"
-                f"target_link_options({self.name}_run PRIVATE -T ${{script}} -Wl,--gc-sections)\n"
-                f"set_target_properties({self.name}_run PROPERTIES LINK_DEPENDS ${{script}})"
-            )
         executable = _template(
-            "executable.cmake.in", name=self.name, link_options=options,
-            board_source="host.cpp" if self.target.is_host else "cortex_m.cpp",
+            "executable.cmake.in", name=self.name,
+            link_options=link_options(f"{self.name}_run") if self.target.is_bare else "",
+            board_source="cortex_m.cpp" if self.target.is_bare else "host.cpp",
         )  # fmt: skip
         return _template(
             "CMakeLists.txt.in",
@@ -122,26 +114,14 @@ class NativeProject:
         )
 
     def _program(self, examples: Sequence[Example]) -> Mapping[str, str]:
-        files = {
+        return {
             "main.cpp": _template("main.cpp"),
             "examples.h": _template(
                 "examples.h.in", weights=str(len(self.layout.weights)), tensors=str(sum(self.layout.arrays.values()))
             ),
             "examples.cpp": _examples(self.name, self.plan, examples),
-            "board/board.h": firmware_template("board/board.h"),
+            **board_files(self.target, len(self.layout.weights)),
         }
-        board = "board/host.cpp" if self.target.is_host else "board/cortex_m.cpp"
-        files[board] = firmware_template(board)
-        if not self.target.is_host:
-            files["board/cortex_m.ld"] = linker_script(self.target, len(self.layout.weights))
-        return files
-
-
-def _template(file: str, /, **values: str) -> str:
-    text = (_TEMPLATES / file).read_text(encoding="utf-8")
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", value)
-    return text
 
 
 def _examples(name: str, plan: Plan, examples: Sequence[Example]) -> str:

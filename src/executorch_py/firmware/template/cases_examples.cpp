@@ -27,25 +27,13 @@ bool is_close(const Tensor& tensor, const uint8_t* wanted) {
   return true;
 }
 
-/// Writes the bytes of output `i` as text, for those who compare them with another program's.
-void write_bytes([[maybe_unused]] size_t i, [[maybe_unused]] const Tensor& tensor) {
-#ifdef FIRMWARE_WRITES_OUTPUTS
-  const auto* const data = static_cast<const uint8_t*>(tensor.const_data_ptr());
-  write_number("bytes 0 ", i);
-  board::write(": ");
-  for (size_t b = 0; b < tensor.nbytes(); ++b) {
-    const char text[3] = {"0123456789abcdef"[data[b] >> 4], "0123456789abcdef"[data[b] & 15], '\0'};
-    board::write(text);
-  }
-  board::write("\n");
-#endif
-}
-
 /// True when output `i` is what the host computed: the same bytes, or floats that are close.
 bool is_as_on_host(const Method& method, size_t i) {
   const Tensor tensor = method.get_output(i).to_tensor();
   const Bytes& wanted = kOutputs[i];
-  write_bytes(i, tensor);
+#ifdef FIRMWARE_WRITES_OUTPUTS
+  board::write_bytes(0, i, static_cast<const uint8_t*>(tensor.const_data_ptr()), tensor.nbytes());
+#endif
   write_number("output ", i);
   const bool is_whole = tensor.nbytes() == wanted.size;
   if (is_whole && memcmp(tensor.const_data_ptr(), wanted.data, wanted.size) == 0) {

@@ -51,18 +51,6 @@ void Pool::write_lack() const {
 
 void install_log() { set_log_hook(&write_message); }
 
-void write_number(const char* before, uint64_t number) {
-  char text[21];
-  char* digit = text + sizeof(text) - 1;
-  *digit = '\0';
-  do {
-    *--digit = static_cast<char>('0' + number % 10);
-    number /= 10;
-  } while (number != 0);
-  board::write(before);
-  board::write(digit);
-}
-
 Error fail(const char* step, Error error) {
   board::write(step);
   board::write(": ");

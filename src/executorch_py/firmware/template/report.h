@@ -1,6 +1,7 @@
 // What the firmware says: figures, and of an error a code and lines of at most 80 characters. Never a fault.
 #pragma once
 
+#include "board/board.h"
 #include "runtime/method.h"
 
 namespace firmware {
@@ -24,7 +25,7 @@ class Pool final : public et::runtime::MemoryAllocator {
 /// Has the runtime write the operator that fails; a build with texts writes the beginnings of these.
 void install_log();
 
-void write_number(const char* before, uint64_t number);
+using board::write_number;
 
 /// Writes "step: code" and returns the error.
 et::Error fail(const char* step, et::Error error);

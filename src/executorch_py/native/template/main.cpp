@@ -10,20 +10,9 @@
 
 namespace {
 
+using board::write_number;
 using firmware::Bytes;
 using firmware::Example;
-
-void write_number(const char* before, uint64_t number) {
-  char text[21];
-  char* digit = text + sizeof(text) - 1;
-  *digit = '\0';
-  do {
-    *--digit = static_cast<char>('0' + number % 10);
-    number /= 10;
-  } while (number != 0);
-  board::write(before);
-  board::write(digit);
-}
 
 bool is_close(const uint8_t* found, const Bytes& wanted) {
   for (size_t i = 0; i < wanted.size; i += sizeof(float)) {
@@ -38,21 +27,6 @@ bool is_close(const uint8_t* found, const Bytes& wanted) {
   return true;
 }
 
-/// Writes the bytes of an output as text, for those who compare them with another program's.
-void write_bytes([[maybe_unused]] size_t example, [[maybe_unused]] size_t output, [[maybe_unused]] const uint8_t* data,
-                 [[maybe_unused]] size_t size) {
-#ifdef FIRMWARE_WRITES_OUTPUTS
-  write_number("bytes ", example);
-  write_number(" ", output);
-  board::write(": ");
-  for (size_t i = 0; i < size; ++i) {
-    const char text[3] = {"0123456789abcdef"[data[i] >> 4], "0123456789abcdef"[data[i] & 15], '\0'};
-    board::write(text);
-  }
-  board::write("\n");
-#endif
-}
-
 bool check_output(size_t e, size_t i) {
   const Example& example = firmware::kExamples[e];
   const Bytes& wanted = example.outputs[i];
@@ -60,7 +34,9 @@ bool check_output(size_t e, size_t i) {
     return true;  // None
   }
   const auto* const found = static_cast<const uint8_t*>(example.output(static_cast<int>(i)));
-  write_bytes(e, i, found, wanted.size);
+#ifdef FIRMWARE_WRITES_OUTPUTS
+  board::write_bytes(e, i, found, wanted.size);
+#endif
   const bool equal = memcmp(found, wanted.data, wanted.size) == 0;
   const bool close = equal || (example.is_float[i] && is_close(found, wanted));
   board::write(example.method);

@@ -11,6 +11,31 @@ namespace board {
 /// Writes text where a developer reads it: the debugger (semihosting) on a board, stdout on a host.
 void write(const char* text);
 
+/// Writes a text and a number behind it.
+inline void write_number(const char* before, uint64_t number) {
+  char text[21];
+  char* digit = text + sizeof(text) - 1;
+  *digit = '\0';
+  do {
+    *--digit = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  write(before);
+  write(digit);
+}
+
+/// Writes the bytes of an example's output as text, for those who compare them with another program's.
+inline void write_bytes(size_t example, size_t output, const uint8_t* data, size_t nbytes) {
+  write_number("bytes ", example);
+  write_number(" ", output);
+  write(": ");
+  for (size_t i = 0; i < nbytes; ++i) {
+    const char text[3] = {"0123456789abcdef"[data[i] >> 4], "0123456789abcdef"[data[i] & 15], '\0'};
+    write(text);
+  }
+  write("\n");
+}
+
 /// Ends the program: under QEMU with this exit status.
 [[noreturn]] void exit(int status);
 
