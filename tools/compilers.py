@@ -3,8 +3,8 @@
 
     tools/compilers.py [build folder]        # build/dev: its generated headers; status 1 when a file does not compile
 
-For: gcc 11 to 14 and clang 14 to 19, of which Debian bookworm has gcc 11 and 12 and clang 14, 15, 16 and 19. What is not
-installed is named, and was not tried. Not for: programs; the other checks link and run.
+For: gcc 11 to 14 and clang 14 to 19, of which Debian bookworm has gcc 11 and 12 and clang 14, 15, 16 and 19. What is
+not installed is named, and was not tried. Not for: programs; the other checks link and run.
 """
 
 from __future__ import annotations

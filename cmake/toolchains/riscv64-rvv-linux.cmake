@@ -1,5 +1,5 @@
-# Linux on 64-bit RISC-V with vectors of 128 bits or more (RVV 1.0): clang 14, which vectorises loops, with Debian's cross
-# libraries and linker. GCC 12 has no vectors of RISC-V.
+# Linux on 64-bit RISC-V with vectors of 128 bits or more (RVV 1.0): clang 14, which vectorises loops, with Debian's
+# cross libraries and linker. GCC 12 has no vectors of RISC-V.
 #
 #     cmake -S . -B build/rvv -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/riscv64-rvv-linux.cmake -DET_BACKENDS=example
 include(${CMAKE_CURRENT_LIST_DIR}/riscv64-linux.cmake)

@@ -1,4 +1,4 @@
-"""docs/reference/targets.md has a row for each target, with an outcome for each suite, and says of none that it fails."""
+"""docs/reference/targets.md has a row for each target, with an outcome for each suite; none says that it fails."""
 
 import re
 

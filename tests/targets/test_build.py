@@ -1,4 +1,4 @@
-"""`etpy build`: generated code gives the interpreter's outputs bit for bit, and what it cannot be written for says so."""
+"""`etpy build`: generated code gives the interpreter's outputs bit for bit; what it cannot be written for says so."""
 
 from __future__ import annotations
 
@@ -237,7 +237,8 @@ def test_a_library_for_c(tmp_path: Path) -> None:
     assert report.name == "two_words" and not (tmp_path / "main.cpp").exists()
     (tmp_path / "user.c").write_text(
         '#include "two_words.h"\n#include <string.h>\n'
-        "int main(void) { const float x[TWO_WORDS_INPUT_0_BYTES / 4] = {0}; const int shape[] = TWO_WORDS_OUTPUT_0_SHAPE;\n"
+        "int main(void) { const float x[TWO_WORDS_INPUT_0_BYTES / 4] = {0};\n"
+        "const int shape[] = TWO_WORDS_OUTPUT_0_SHAPE;\n"
         "memcpy(two_words_input(0), x, sizeof(x)); two_words_reset_state();\n"
         "return two_words_run() != 0 || two_words_failed() != NULL || two_words_output(1) != NULL || shape[1] != 2; }\n"
     )

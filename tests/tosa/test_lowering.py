@@ -185,7 +185,9 @@ WHOLE_CASES: dict[str, tuple[nn.Module, Inputs]] = {
             "gate": lambda x: x[..., :7] * torch.sigmoid(x.flip(-1)[..., :7]),
         }.items()
     },
-    "average of a function": (_Net(lambda m, x: m.b(m.a(x).sigmoid().mean(1)), a=nn.Linear(12, 7), b=nn.Linear(7, 3)), ROWS),
+    "average of a function": (
+        _Net(lambda m, x: m.b(m.a(x).sigmoid().mean(1)), a=nn.Linear(12, 7), b=nn.Linear(7, 3)), ROWS,
+    ),
     "lstm": (_Recurrent(nn.LSTM(12, 6, batch_first=True)), ROWS),
     "lstm of two layers, both directions": (_Recurrent(nn.LSTM(12, 4, 2, bidirectional=True)), ROWS),
     "gru": (nn.Sequential(_Recurrent(nn.GRU(12, 6)), nn.Linear(6, 3)), ROWS),

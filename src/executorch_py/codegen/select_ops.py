@@ -2,8 +2,8 @@
 
 A list has one kernel a line, with the element types it is wanted for when not all are: `aten::add.out float32 int64`.
 The short names of ops.yaml (f32, i64) are read as well.
-A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [float32, int64]`, or is a published table of kernels
-(published_yaml.py), which selects the operators that it names.
+A .yaml file has entries `- op: aten::add.out` with an optional `dtypes: [float32, int64]`, or is a published table of
+kernels (published_yaml.py), which selects the operators that it names.
 Operators are named as programs call them, or by their functional variant, aten::add.Tensor.
 A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
 Several files select together. What no kernel library has, or what a model calls and the files do not select, is a

@@ -41,8 +41,8 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 - **Memory planners** see a method after all passes of the compiler. Views share the spec of what they look at.
 - **External constants**: a rule takes a node, as there, or a name and a tensor.
 - **Results** own their memory, whatever `clone_outputs` says.
-- **Names of buffers** that a method writes are always in the file, whatever `emit_mutable_buffer_names` says; there they
-  are not by default.
+- **Names of buffers** that a method writes are always in the file, whatever `emit_mutable_buffer_names` says; there
+  they are not by default.
 - **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their order;
   ours follow.
 

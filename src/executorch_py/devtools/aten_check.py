@@ -1,7 +1,7 @@
 """``compare_with_aten``: each instruction of a program computed once more by ATen, from what the runtime's kernel read.
 
-The runtime runs the program one instruction after the other. ATen's operator gets the arguments that the kernel had, and
-its results are held against those that the kernel wrote. So an error stays where it is made: what follows is compared
+The runtime runs the program one instruction after the other. ATen's operator gets the arguments that the kernel had.
+Its results are held against those that the kernel wrote. So an error stays where it is made: what follows is compared
 on the runtime's own values. Operators that ATen does not have are written with ATen's (aten_forms.py). Not compared are
 delegates, random numbers, and kernels without a counterpart; the report counts them.
 

@@ -355,7 +355,7 @@ def _where(node: fx.Node) -> str:
 
 
 def _one_call(members: Sequence[fx.Node]) -> str:
-    """What is known of a delegate that tells no value inside: that the fault is one of its operators, and their lines."""
+    """What is known of a delegate that tells no value inside: the fault is one of its operators, and their lines."""
     lines = [line for line in dict.fromkeys(map(_where, members)) if line]
     more = f" and {len(lines) - 8} more" if len(lines) > 8 else ""
     return f"its operators are one call, of {', '.join(lines[:8])}{more}" if lines else "its operators are one call"

@@ -68,12 +68,14 @@ def build_native(
         name: What the functions in C begin with; else the file's name, or "model".
         inputs: Example inputs of the method ``forward``, or of the only one; made up without them.
         library: Write and build the library and its header only.
-        measure: Build and run it where the tools are installed; without it kernels get more scratch memory than they need.
+        measure: Build and run it where the tools are installed; without it kernels get more scratch memory than they
+            need.
         check: Build the interpreter for the same target as well (``etpy firmware``), and compare: sizes, instructions,
             start, and outputs bit for bit.
 
     Raises:
-        InvalidArgumentError: No such target; not a program; it has delegates, or a kernel that microcontrollers have not.
+        InvalidArgumentError: No such target; not a program; it has delegates, or a kernel that microcontrollers do not
+            have.
         NotSupportedError: Sizes change from call to call; weights lie in other files; check without a way to run.
         InvalidStateError: Another call writes or builds in the folder.
         InternalError: The tools are there and the build or the run failed; the message has their output.

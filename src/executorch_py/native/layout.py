@@ -1,4 +1,4 @@
-"""Where everything of a plan lies: constants in one block of flash, tensors of each method in its arena, state in another.
+"""Where everything of a plan lies: constants in one block of flash, tensors of a method in its arena, state in another.
 
 Planned memory keeps the offsets that the program's plan has. What a caller gives to the runtime, unplanned inputs and
 outputs, gets memory behind it.

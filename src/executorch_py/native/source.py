@@ -159,8 +159,8 @@ def _header(name: str, plan: Plan, layout: Layout) -> str:
 
 def _declarations(prefix: str, method: Method) -> list[str]:
     lines = [
-        f"\n/* Method {method.name}: write all inputs, run, read the outputs before the next run. 0, or an error code of "
-        "executorch_py",
+        f"\n/* Method {method.name}: write all inputs, run, read the outputs before the next run. 0, or an error code "
+        "of executorch_py",
         " * (docs/reference/errors.md). */",
         f"int {prefix}_run(void);",
         "/* Memory of an input, which a run may write over; NULL for what was fixed when the model was exported.",
@@ -176,9 +176,8 @@ def _declarations(prefix: str, method: Method) -> list[str]:
         for i, place in enumerate(places):
             value = method.values[place]
             if isinstance(value, Tensor):
-                lines.append(
-                    f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {torch_name(value.dtype)} {[*value.sizes]} */"
-                )
+                told = f"{torch_name(value.dtype)} {[*value.sizes]}"
+                lines.append(f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {told} */")
                 lines.append(f"  {names.define(kind, i, 'RANK')} = {len(value.sizes)},")
     lines.append("};")
     for kind, places in (("INPUT", method.inputs), ("OUTPUT", method.outputs)):

@@ -14,13 +14,15 @@ from .targets import SUITES, TARGETS, TESTS
 PAGE = ROOT / "docs" / "reference" / "targets.md"
 _NOT_RUN = ["not run"] * len(SUITES) + ["-"]
 
+_NETWORKS = ", ".join(f"`{name}`" for name in NETWORKS)
+
 _HEAD = f"""# Targets
 
 Written by `make targets` (`python -m tests.targets.processors`): what runs on other processors than x86-64. Each is an
 emulator's: QEMU in user mode, node for WebAssembly. **No real device has run any of it.**
 
 - C++ tests: {", ".join(f"`{name}`" for name in TESTS)}. The number is that of tests.
-- Networks: {", ".join(f"`{name}`" for name in NETWORKS)}, lowered on x86-64 and run by `executor_runner` with one thread.
+- Networks: {_NETWORKS}, lowered on x86-64 and run by `executor_runner` with one thread.
   Integers are those of x86-64 bit for bit. A float may differ by {RTOL:g} of its value and {ATOL:g} beside it: each C
   library has its own last bits of `exp` and its kin.
 - XNNPACK: the same networks, delegated.

@@ -78,7 +78,8 @@ TARGETS = {
             "armhf", "32-bit Arm, Armv7-A", _ARMHF, _qemu("arm", "arm-linux-gnueabihf", "cortex-a9"), _NO_XNNPACK,
         ),
         Target(
-            "riscv64", "64-bit RISC-V without vectors", _RISCV64, _qemu("riscv64", "riscv64-linux-gnu", "rv64"), _NO_XNNPACK,
+            "riscv64", "64-bit RISC-V without vectors", _RISCV64,
+            _qemu("riscv64", "riscv64-linux-gnu", "rv64"), _NO_XNNPACK,
         ),
         Target(
             "riscv64-rvv", "64-bit RISC-V with vectors", _RVV,
