@@ -192,7 +192,7 @@ def test_handles_lead_back_to_fx():
     edge = to_edge(torch.export.export(nn.Linear(2, 2), (torch.randn(1, 2),))).exported_program()
     handles = import_programs({"forward": edge}).handles
     names = {node.name: node.meta["debug_handle"] for node in edge.graph.nodes if node.op == "call_function"}
-    assert {(name, handle) for _, name, handle in handles.values()} == set(names.items())
+    assert {(name, own) for _, name, own in handles.values()} == {(name, (handle,)) for name, handle in names.items()}
 
 
 def test_control_flow_becomes_regions():

@@ -190,7 +190,7 @@ def test_the_delegate_map_leads_from_each_step_to_its_nodes(tmp_path):
     told = compiled.delegate_map["forward"]
     assert set(told) == {event["instruction_id"] for event in events if event["name"] == "DELEGATE_CALL"}
     assert compiled.delegate_output_counts["forward"] == dict.fromkeys(told, 1)
-    fx_name = {handle: name for _, name, handle in compiled._imported.handles.values() if handle}
+    fx_name = {handle: name for _, name, own in compiled._imported.handles.values() for handle in own}
     expected = {
         "Convolution": "conv",
         "Max Pooling": "max_pool2d",
