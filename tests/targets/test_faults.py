@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from executorch_py.backends.tosa import TOSAPartitioner
+
 import executorch_py as et
 from executorch_py import quantizer
 from executorch_py.firmware import TARGETS, write_firmware
@@ -17,7 +19,7 @@ from executorch_py.firmware.project import Project
 
 pytestmark = pytest.mark.mcu
 
-PROGRAM = Path(__file__).parent / "cortex_m" / "faults.cpp"
+PROGRAMS = Path(__file__).parent / "cortex_m"
 TARGET = TARGETS["cortex-m4"]
 
 
@@ -45,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     program = quantizer.quantize(Adding().eval(), samples[0], "static_int8", samples)
     folder = tmp_path_factory.mktemp("faults")
     write_firmware(et.to_edge_transform_and_lower(program).to_executorch(), folder, TARGET.name, measure=False)
-    (folder / "main.cpp").write_text(PROGRAM.read_text())
+    (folder / "main.cpp").write_text((PROGRAMS / "faults.cpp").read_text())
     return Project(folder, TARGET)
 
 
@@ -78,6 +80,37 @@ def test_a_reset_at_any_instruction_leaves_what_is_documented(said: str) -> None
     assert "\nas documented\n" in said
     assert number(said, "resets") >= 700 and number(said, "ticks") > 100_000
     assert 20 <= number(said, "executions kept") <= 500  # resets before and behind the place where state is kept
+
+
+class TwoParts(Adding):
+    """Between the parts that TOSA takes, its state is written in float."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.sum.add_(torch.cumsum(self.features(x), 1))
+        return self.head(torch.cumsum(self.sum, 1))
+
+
+def test_a_delegate_that_fails_leaves_what_is_documented(tmp_path: Path) -> None:
+    if missing := missing_tools(TARGET):
+        pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
+    torch.manual_seed(0)
+    samples = [(torch.randn(1, 1, 10, 8),) for _ in range(4)]
+    config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+    program = quantizer.quantize(
+        TwoParts().eval(), samples[0], quantizer.TOSAQuantizer().set_global(config), samples
+    )
+    lowered = et.to_edge_transform_and_lower(program, partitioner=[TOSAPartitioner()]).to_executorch()
+    write_firmware(lowered, tmp_path, TARGET.name, inputs=samples[0], measure=False)
+    (tmp_path / "main.cpp").write_text((PROGRAMS / "failing_delegates.cpp").read_text())
+    elf = build(Project(tmp_path, TARGET))
+    done = subprocess.run([*TARGET.emulator(), elf], capture_output=True, text=True, timeout=300, check=False)
+    text = done.stdout + done.stderr
+    assert done.returncode == 0 and text.endswith("as documented\n"), text[-500:]
+    assert number(text, "delegates") == 2 and number(text, "with state written") == 1
 
 
 def test_a_model_that_was_changed_after_export_is_not_built(project: Project) -> None:
