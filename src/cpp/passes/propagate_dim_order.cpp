@@ -147,6 +147,7 @@ class Regions {
   struct Cost {
     int64_t row_major = 0;      ///< bytes that kernels transpose when the region stays as it is
     int64_t channels_last = 0;  ///< bytes that conversions at its borders transpose
+    bool is_plain = false;      ///< row-major, it would get a plain kernel, which takes longer than conversions
   };
 
   static bool could_take_part(const ir::Node& node) {
@@ -256,6 +257,9 @@ class Regions {
         !is_volume && (dtype == ScalarType::Float ||
                        (dtype == ScalarType::Char && (is_integer_pool || node.op == op::et_quantized_convolution)) ||
                        (dtype == ScalarType::Byte && is_integer_pool));
+    // Convolutions of floats transpose their images; those of integers take no other order.
+    cost.is_plain |= is_fast && node.op == op::et_quantized_convolution && node.result()->type.tensor.rank() == 4 &&
+                     int_of(ops::EtQuantizedConvolution(node).transposed()) == 0;
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
     }
@@ -276,7 +280,7 @@ class Regions {
 
   bool is_worth_it(const ir::Value* region) {
     const Cost& cost = costs_[region];
-    return cost.channels_last < cost.row_major;
+    return cost.is_plain || cost.channels_last < cost.row_major;
   }
 
   static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before,
