@@ -30,8 +30,9 @@ function(_et_common target)
   target_compile_options(${target} PRIVATE ${ET_WARNINGS})
 endfunction()
 
-# What firmware is made of converts no number silently; of the kernels, kernels/cortex_m and prim.
-set(ET_EXACT_FOLDERS base numerics schema runtime devtools platform kernels/prim)
+# What firmware is made of converts no number silently.
+set(ET_EXACT_FOLDERS base numerics schema runtime devtools platform kernels/prim kernels/portable kernels/quantized
+  kernels/cortex_m)
 
 # et_library(NAME folder SRCS ... [DEPS ...] [PUBLIC_DEPS ...] [NO_EXCEPTIONS] [OPTIMIZE -O3])
 # A static library et_<folder> with the alias et::<folder>; one without sources is header-only.

@@ -32,7 +32,7 @@ class IntegerNorm {
     square_shift = 8 + bits;
     normal_shift = 4 + (bits + 1) / 2;
     const double unit = std::ldexp(static_cast<double>(length), 2 * kFraction - square_shift);  // of a variance of 1
-    epsilon = std::clamp(saturated(eps / scale / scale * unit), 1, 1 << 29);
+    epsilon = std::clamp<int32_t>(saturated(eps / scale / scale * unit), 1, 1 << 29);
     one = std::ldexp(std::sqrt(2 / std::ldexp(static_cast<double>(length), -square_shift)), 29 - normal_shift);
     largest = std::sqrt(static_cast<double>(length));
   }

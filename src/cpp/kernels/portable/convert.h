@@ -31,6 +31,8 @@ inline To convert(From value) {
     return static_cast<To>(wide);
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
     return To(static_cast<float>(value));
+  } else if constexpr (std::is_arithmetic_v<From> && !std::is_arithmetic_v<To>) {  // complex
+    return To(convert<typename To::value_type>(value));
   } else {
     return static_cast<To>(value);
   }

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 
 namespace et::kernels::portable {
@@ -19,7 +20,7 @@ inline Error clamp_in_place(const char* op, const std::optional<Scalar>& min, co
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const double low = min.has_value() ? min->to<double>() : -kInfinity;
     const double high = max.has_value() ? max->to<double>() : kInfinity;
-    const T lowest = static_cast<T>(low), highest = static_cast<T>(high);
+    const T lowest = convert<T>(low), highest = convert<T>(high);
     T* const values = out.mutable_data_ptr<T>();
     for (int64_t i = 0; i < out.numel(); ++i) {
       const T value = values[i] < low ? lowest : values[i];

@@ -1,4 +1,5 @@
 // Bessel functions, modified ones, and Airy's. Computed in double.
+#define _DEFAULT_SOURCE 1  // newlib has j0 and its kin for C++17 without extensions only then
 #include "kernels/portable/op_bessel.h"
 
 #include <math.h>  // j0 and its kin are POSIX, not C++

@@ -68,7 +68,6 @@ class Sizes {
     values_[i] = value;
   }
   int64_t numel() const;
-  operator IntArrayRef() const { return {values_, rank_}; }  // NOLINT(google-explicit-constructor)
 
  private:
   static constexpr size_t kOverlong = kMaxRank + 1;
