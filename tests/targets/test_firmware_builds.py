@@ -51,6 +51,31 @@ def trusting(project: Project) -> Path:
     return build(project, ["-DEXECUTORCH_VERIFIER=OFF"], "build-trusting")
 
 
+def test_a_core_without_floats_multiplies_and_divides_them_only(tmp_path: Path) -> None:
+    """Convolutions, means and linear layers: a sum or comparison of floats, or a division of 64 bits, links 0.9 KB."""
+    target = TARGETS["cortex-m3"]
+    if missing := missing_tools(target):
+        pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, groups=8), torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+        torch.nn.Linear(8, 5),
+    ).eval()  # fmt: skip
+    samples = [(torch.randn(1, 1, 8, 8),) for _ in range(4)]
+    program = quantizer.quantize(model, samples[0], "static_int8", samples)
+    config = et.ExecutorchBackendConfig(quantized_io=True)
+    report = write_firmware(et.to_edge_transform_and_lower(program).to_executorch(config), tmp_path, target.name)
+    assert report.run is not None and report.run.matches and not report.run.plain_kernels
+    linked = set(re.findall(r"__aeabi_\w+", symbols(tmp_path / "build" / target.program)))
+    assert linked & {"__aeabi_fmul", "__aeabi_fdiv"}, "the library's names of floats"
+    assert not [
+        name
+        for name in sorted(linked)
+        if re.match(r"__aeabi_(d(add|sub|mul|div|cmp)|f(add|sub|cmp)|[iul]+2[fd]|[fd]2(u?[il]z)|u?ldivmod)", name)
+    ]
+
+
 def test_an_image_without_the_verifier_is_smaller_and_computes_the_same(
     report: FirmwareReport, project: Project, trusting: Path
 ) -> None:

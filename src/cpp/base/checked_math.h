@@ -36,4 +36,7 @@ template <typename To, typename From>
   return false;
 }
 
+/// True for a multiple of a power of two. Few microcontrollers divide 64 bits.
+constexpr bool is_multiple_of(uint64_t value, uint64_t power) { return (value & (power - 1)) == 0; }
+
 }  // namespace et

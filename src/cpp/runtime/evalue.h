@@ -13,6 +13,7 @@
 #include <optional>
 #include <string_view>
 
+#include "numerics/float_bits.h"
 #include "runtime/tensor.h"
 
 namespace et::runtime {
@@ -93,10 +94,10 @@ class EValue {
   int64_t number_as_int() const;
   double number_as_double() const {
     return is_double() ? payload_.double_value
-                       : static_cast<double>(is_bool() ? payload_.bool_value : payload_.int_value);
+                       : as_double(is_bool() ? int64_t{payload_.bool_value} : payload_.int_value);
   }
   bool number_as_bool() const {
-    return is_bool() ? payload_.bool_value : is_double() ? payload_.double_value != 0 : payload_.int_value != 0;
+    return is_bool() ? payload_.bool_value : is_double() ? !is_zero(payload_.double_value) : payload_.int_value != 0;
   }
   /// Reads the items into the list's cache and returns it. An item is a number.
   Span<const int64_t> to_int_list() const;

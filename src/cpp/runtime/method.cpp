@@ -118,7 +118,7 @@ bool same_constant(const EValue& a, const EValue& b) {
     }
     const double x = a.number_as_double();
     const double y = b.number_as_double();
-    return x == y || (x != x && y != y);  // NaN is the same constant as NaN
+    return bits_of(x) == bits_of(y) || (is_zero(x) && is_zero(y)) || (is_nan(x) && is_nan(y));
   }
   return a.tag() == b.tag() && (a.is_none() || (a.is_string() && a.to_string_view() == b.to_string_view()));
 }

@@ -279,7 +279,7 @@ class Verifier {
       ET_VERIFY_PLAN(id >= 1 && id < buffers.size(), "memory_id %u, must be 1 to %zd", id,
                      static_cast<ptrdiff_t>(buffers.size()) - 1);
       const uint64_t capacity = static_cast<uint64_t>(buffers[id]);
-      ET_VERIFY_PLAN(offset <= capacity && nbytes <= capacity - offset && offset % alignment == 0,
+      ET_VERIFY_PLAN(offset <= capacity && nbytes <= capacity - offset && is_multiple_of(offset, alignment),
                      "%" PRIu64 " bytes at offset %" PRIu64
                      " are not inside (or not aligned in) planned buffer %u of %" PRIu64 " bytes",
                      nbytes, offset, id, capacity);
@@ -315,7 +315,7 @@ class Verifier {
     ET_VERIFY_PLAN(nbytes <= s.size() - offsets[data],
                    "%" PRIu64 " bytes at %" PRIu64 " are not inside the segment of %" PRIu64 " bytes", nbytes,
                    offsets[data], s.size());
-    ET_VERIFY_PLAN(allocation != nullptr || start % alignment == 0,
+    ET_VERIFY_PLAN(allocation != nullptr || is_multiple_of(start, alignment),
                    "its constant stands at byte %" PRIu64 ", which is not aligned to its dtype", start);
     return Error::Ok;
   }

@@ -69,7 +69,7 @@ class TableVerifier {
       return false;
     }
     *count = read<uint32_t>(at);
-    return *count < kMaxFlatbufferSize / element_size && has(at, 4 + *count * element_size, 1);
+    return *count < size_t{kMaxFlatbufferSize} / element_size && has(at, 4 + *count * element_size, 1);
   }
 
   bool is_string(size_t at) const {

@@ -65,7 +65,7 @@ void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, float 
 }
 
 void Average::rows(int32_t length, int32_t count, int8_t* out) const {
-  const float scale = scale_ * (1.0f / static_cast<float>(length));
+  const float scale = scale_ * (1.0f / as_float(length));
   const int8_t* row = in_;
   for (int32_t i = 0; i < count; ++i, row += length) {
     out[i] = output_.clamp(to_units(sum_of(row, length) - length * zero_point_, scale));
@@ -80,7 +80,7 @@ bool fits_average(Arguments args, double output_scale) {
   const Tensor self = args[0]->to_tensor();
   return is_channels_last(self) && self.size(2) <= INT16_MAX && self.size(3) <= INT16_MAX &&
          self.size(2) * self.size(3) <= kMostPixels &&
-         std::isfinite(static_cast<float>(args[1]->number_as_double()) / static_cast<float>(output_scale));
+         is_finite(static_cast<float>(args[1]->number_as_double()) / static_cast<float>(output_scale));
 }
 
 }  // namespace et::kernels::cortex_m

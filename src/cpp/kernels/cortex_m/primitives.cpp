@@ -2,22 +2,26 @@
 
 namespace et::kernels::cortex_m {
 
-int32_t exact_units(int32_t sum, float scale) {
-  const float units = static_cast<float>(sum) * scale;
-  return static_cast<int32_t>(round_to_even(std::min(std::max(-512.0f, units), 512.0f)));
-}
-
 namespace {
 
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 constexpr uint32_t kHidden = 1u << 23;
 uint32_t mantissa_of(uint32_t bits) { return (bits & (kHidden - 1)) | kHidden; }
 
 }  // namespace
+
+int32_t exact_units(int32_t sum, float scale) {
+  const uint32_t bits = bits_of(as_float(sum) * scale);
+  const uint32_t left = (bits >> 23 & 0xFFu) - 126u;  // the product is less than 2^left
+  int32_t units = 0;
+  if (static_cast<int32_t>(left) > 9) {
+    units = 512;
+  } else if (static_cast<int32_t>(left) >= 0) {
+    const uint32_t mantissa = mantissa_of(bits), half = kHidden >> left;
+    const uint32_t whole = mantissa >> (24 - left), rest = mantissa & (2 * half - 1);
+    units = static_cast<int32_t>(whole + (rest > half || (rest == half && whole % 2 != 0) ? 1 : 0));
+  }
+  return bits >> 31 != 0 ? -units : units;
+}
 
 float scale_in_integers(float input, float weight, float output) {
   const uint32_t a = bits_of(input), b = bits_of(weight), c = bits_of(output);

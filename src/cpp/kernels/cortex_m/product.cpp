@@ -3,13 +3,6 @@
 namespace et::kernels::cortex_m {
 namespace {
 
-/// Without comparing floats, which some cores call functions for.
-bool is_finite(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return (bits << 1) < 0xFF000000u;
-}
-
 #if defined(ET_CORTEX_M_MVE)
 
 /// Sums of four columns with one row. (vmladava takes even registers only, "Te".)
@@ -133,7 +126,10 @@ Error Filter::read(const char* op, double scale_of_input, int64_t zero_point_of_
   ET_RETURN_IF_ERROR(
       quantized::check_zero_point(op, "input_zero_point", ScalarType::Char, zero_point_of_input, &zero_point));
   weights = weight.const_data_ptr<int8_t>();
-  depth = static_cast<int32_t>(weight.numel() / weight.size(0));
+  depth = 1;
+  for (int64_t d = 1; d < weight.dim(); ++d) {
+    depth *= static_cast<int32_t>(weight.size(d));
+  }
   bias = bias_of_rows.has_value() ? bias_of_rows->const_data_ptr<int32_t>() : nullptr;
   scales = weight_scales.const_data_ptr<float>();
   scale_step = weight_scales.numel() == 1 ? 0 : 1;

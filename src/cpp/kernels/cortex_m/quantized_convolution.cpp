@@ -114,7 +114,8 @@ Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter
 [[gnu::noinline]] Error read_geometry(KernelContext& context, const Tensor& input, const Tensor& weight,
                                       const portable::ConvolutionNumbers& numbers, const Tensor& out, Geometry* g) {
   const int64_t groups = numbers.groups;
-  ET_CHECK_OR_RETURN(groups > 0 && weight.size(1) * groups == input.size(1) && weight.size(0) % groups == 0,
+  ET_CHECK_OR_RETURN(groups > 0 && groups <= weight.size(0) && weight.size(1) * groups == input.size(1) &&
+                         static_cast<int32_t>(weight.size(0)) % static_cast<int32_t>(groups) == 0,
                      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   int64_t sizes[4] = {input.size(0), weight.size(0), 0, 0};  // portable::Sizes has room for more dimensions

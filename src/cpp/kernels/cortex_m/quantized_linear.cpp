@@ -35,7 +35,10 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
   }
   Product product(filter, requantizer);
   ET_RETURN_IF_ERROR(product.start(context));
-  const auto columns = static_cast<int32_t>(out.numel() / channels);
+  int32_t columns = 1;
+  for (int64_t d = 0; d + 1 < input.dim(); ++d) {
+    columns *= static_cast<int32_t>(input.size(d));
+  }
   for (int32_t c = 0; c < channels; c += kBlock) {
     ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
     ET_RETURN_IF_ERROR(product.choose(c, std::min(kBlock, channels - c), columns));

@@ -22,8 +22,8 @@ Result<Bounds> bounds_of(const char* op, const char* name, ScalarType dtype) {
 
 Error check_scale(const char* op, const char* name, double scale, float* out) {
   *out = static_cast<float>(scale);
-  ET_CHECK_OR_RETURN(*out > 0 && std::isnormal(*out), InvalidArgument,
-                     "%s: %s is %g, must be positive and a normal float", op, name, scale);
+  ET_CHECK_OR_RETURN(is_positive_normal(*out), InvalidArgument, "%s: %s is %g, must be positive and a normal float", op,
+                     name, scale);
   return Error::Ok;
 }
 
@@ -73,8 +73,8 @@ Result<Requantizer> Requantizer::make(const char* op, const Tensor& out, const O
   ET_CHECK_OR_RETURN(made.min_ <= made.max_, InvalidArgument, "%s: output_min %d is above output_max %d", op, made.min_,
                      made.max_);
   made.has_16_bits_ = out.element_size() == 2;
-  made.low_ = static_cast<float>(made.min_ - made.zero_point_);
-  made.high_ = static_cast<float>(made.max_ - made.zero_point_);
+  made.low_ = as_float(made.min_ - made.zero_point_);
+  made.high_ = as_float(made.max_ - made.zero_point_);
   return made;
 }
 

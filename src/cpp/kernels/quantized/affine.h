@@ -19,6 +19,7 @@
 #include "kernels/portable/shape.h"
 #include "numerics/exact_factor.h"
 #include "numerics/fixed_point.h"
+#include "numerics/float_bits.h"
 #include "numerics/rounding.h"
 
 namespace et::kernels::quantized {

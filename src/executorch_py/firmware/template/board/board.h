@@ -11,14 +11,30 @@ namespace board {
 /// Writes text where a developer reads it: the debugger (semihosting) on a board, stdout on a host.
 void write(const char* text);
 
+/// number / divisor, and what is left of it. Bit by bit: the compiler's division of 64 bits takes 0.9 KB.
+inline uint64_t divide(uint64_t number, uint32_t divisor, uint32_t* rest) {
+  uint64_t left = 0;
+  for (int bit = 0; bit < 64; ++bit) {  // the quotient takes the place of what has been read
+    left = left << 1 | number >> 63;
+    number <<= 1;
+    if (left >= divisor) {
+      left -= divisor;
+      ++number;
+    }
+  }
+  *rest = static_cast<uint32_t>(left);
+  return number;
+}
+
 /// Writes a text and a number behind it.
 inline void write_number(const char* before, uint64_t number) {
   char text[21];
   char* digit = text + sizeof(text) - 1;
   *digit = '\0';
   do {
-    *--digit = static_cast<char>('0' + number % 10);
-    number /= 10;
+    uint32_t rest;
+    number = divide(number, 10, &rest);
+    *--digit = static_cast<char>('0' + rest);
   } while (number != 0);
   write(before);
   write(digit);

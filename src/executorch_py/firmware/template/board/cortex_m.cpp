@@ -15,14 +15,14 @@ void systick_handler();
 namespace {
 
 volatile uint32_t g_wraps = 0;
-// Instructions of the loop below and the ticks it took: ticks are turned into instructions by their ratio.
+// Instructions in one round of the counter of ticks, found out by a loop of two.
 constexpr uint32_t kLoopRounds = 100000;
-uint32_t g_loop_ticks = 0;
+uint32_t g_per_round = 0;
 
 volatile uint32_t& register_at(uint32_t address) { return *reinterpret_cast<volatile uint32_t*>(address); }
 constexpr uint32_t kSysTickControl = 0xE000E010, kSysTickReload = 0xE000E014, kSysTickValue = 0xE000E018;
 constexpr uint32_t kCoprocessors = 0xE000ED88, kConfiguration = 0xE000ED14;
-constexpr uint32_t kTickRange = 1u << 24;
+constexpr int kTickBits = 24;
 
 int semihost(int operation, const void* argument) {
   register int r0 __asm("r0") = operation;
@@ -31,23 +31,26 @@ int semihost(int operation, const void* argument) {
   return r0;
 }
 
-uint64_t ticks() {
-  uint32_t wraps, value;
+/// Ticks since the last round of the counter, and how many rounds there were.
+uint32_t ticks(uint32_t* rounds) {
+  uint32_t value;
   do {
-    wraps = g_wraps;
+    *rounds = g_wraps;
     value = register_at(kSysTickValue);
-  } while (wraps != g_wraps);
-  return uint64_t{wraps} * kTickRange + (kTickRange - 1 - value);
+  } while (*rounds != g_wraps);
+  return (1u << kTickBits) - 1 - value;
 }
 
 void start_counting() {
-  register_at(kSysTickReload) = kTickRange - 1;
+  register_at(kSysTickReload) = (1u << kTickBits) - 1;
   register_at(kSysTickValue) = 0;
   register_at(kSysTickControl) = 7;  // processor clock, interrupt, on
-  const uint64_t before = ticks();
-  uint32_t rounds = kLoopRounds;
+  uint32_t wraps, rest, rounds = kLoopRounds;
+  const uint32_t before = ticks(&wraps);
   __asm volatile(".syntax unified\n1: subs %0, %0, #1\n bne 1b" : "+l"(rounds) : : "cc");
-  g_loop_ticks = static_cast<uint32_t>(ticks() - before);
+  const uint32_t taken = ticks(&wraps) - before;
+  const uint64_t per_round = taken == 0 ? 0 : board::divide(uint64_t{2 * kLoopRounds} << kTickBits, taken, &rest);
+  g_per_round = static_cast<uint32_t>(per_round);
 }
 
 constexpr uint32_t kPaint = 0xA5A5A5A5u;
@@ -73,7 +76,11 @@ void exit(int status) {
   }
 }
 
-uint64_t instructions() { return g_loop_ticks == 0 ? 0 : ticks() * (2 * kLoopRounds) / g_loop_ticks; }
+uint64_t instructions() {
+  uint32_t rounds;
+  const uint32_t value = ticks(&rounds);
+  return uint64_t{rounds} * g_per_round + (uint64_t{value} * g_per_round >> kTickBits);
+}
 
 __attribute__((noinline)) void paint_stack() {
   g_painted_to = stack_pointer();
