@@ -162,6 +162,24 @@ def test_a_project_that_is_written_again_has_the_packages_sources(integers: byte
     assert copy.read_text() == text
 
 
+def test_files_that_the_user_changed_stay(integers: bytes, tmp_path: Path) -> None:
+    """A project that was written again for a new model had lost the product's own main.cpp and board."""
+    need("host")
+    assert write_firmware(integers, tmp_path, "host", measure=False).kept == ()
+    own = {name: f"// of a product: {name}\n" for name in ("board/board.h", "main.cpp")}
+    for name, text in own.items():
+        (tmp_path / name).write_text(text)
+    report = write_firmware(integers, tmp_path, "host")
+    assert report.kept == tuple(own) and {name: (tmp_path / name).read_text() for name in own} == own
+    assert report.folder == tmp_path and report.run is not None and report.run.matches, report
+    assert f"kMethodPoolBytes = {report.run.method_bytes};" in (tmp_path / "memory.h").read_text()
+    assert "kept     board/board.h, main.cpp: changed by you" in (tmp_path / "README.md").read_text()
+    for name in own:
+        (tmp_path / name).unlink()  # the way back to the files as they were
+    assert write_firmware(integers, tmp_path, "host", measure=False).kept == ()
+    assert all((tmp_path / name).read_text() != text for name, text in own.items())
+
+
 def test_a_folder_has_one_writer_at_a_time(integers: bytes, tmp_path: Path) -> None:
     """Two builds in one folder made an image of both's files, once."""
     with only_writer(tmp_path):

@@ -11,6 +11,8 @@ For: people who put a `.pte` on a board. Not for: the boards' drivers; a project
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -54,6 +56,7 @@ class FirmwareReport:
     num_cases: int = 0  # of a bundled program; 0: the model came without
     etdump: Path | None = None  # what the run recorded
     cost: tuple[LayerCost, ...] = ()
+    kept: tuple[str, ...] = ()  # files that the user had changed, which stayed
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs: bytes and instructions; None where nothing was measured."""
@@ -69,6 +72,7 @@ class FirmwareReport:
             "run": self._run_as_dict(),
             "num_cases": self.num_cases,
             "etdump": str(self.etdump) if self.etdump else None,
+            "kept": list(self.kept),
         }
         return told
 
@@ -85,6 +89,8 @@ class FirmwareReport:
             f"  model    {self.model_bytes:>10,} bytes",
             f"  arena    {sum(self.pools.arenas):>10,} bytes",
         ]
+        if self.kept:
+            lines.insert(1, f"  kept     {', '.join(self.kept)}: changed by you, and not in these figures")
         if self.run is None:
             reason = f": {', '.join(self.missing)} is not installed" if self.missing else ""
             return "\n".join([*lines, f"  not measured{reason}"])
@@ -196,7 +202,8 @@ def write_firmware(
 
     The project has the model as an array in flash, the kernels that it calls for the element types that it has, static
     pools, a start-up, a linker script and a CMakeLists.txt. It needs no Python. Where the target's compiler and
-    emulator are installed, it is built, run on the inputs, and its pools get the sizes that it used.
+    emulator are installed, it is built, run on the inputs, and its pools get the sizes that it used. A ``main.cpp``
+    and files of ``board/`` that you changed stay when the folder is written again; ``report.kept`` names them.
 
     Args:
         program: A `.pte` by its path or bytes, or what ``to_executorch()`` returned; or a bundled program (`.bpte`),
@@ -235,10 +242,26 @@ def write_firmware(
         whole = data
     require_accelerator(model.data, TARGETS[target])
     pools = Pools(_GENEROUS.method, _GENEROUS.temp, arenas, _GENEROUS.events if etdump else 0)
-    with only_writer(Path(folder)):
-        report = _write(Project(Path(folder), TARGETS[target]), model, pools, measure, cases)
+
+    def written(place: Path) -> FirmwareReport:
+        report = _write(Project(place, TARGETS[target]), model, pools, measure, cases)
         if cost and report.run is not None:
             report = replace(report, cost=_counted(report, layers_of(whole, method)))
+        return report
+
+    with only_writer(Path(folder)):
+        own = Project(Path(folder), TARGETS[target])
+        kept = own.changed_files()
+        if not kept:
+            return written(own.folder)
+        # The emulator has neither the user's board nor what their program waits for.
+        with tempfile.TemporaryDirectory() as elsewhere:
+            report = replace(written(Path(elsewhere)), folder=own.folder, kept=kept)
+            if report.etdump is not None:
+                report = replace(report, etdump=Path(shutil.copy(report.etdump, own.folder)))
+        origin = "More than it needs: not measured." if report.run is None else "Measured in a project without changes."
+        own.write(model, report.pools, origin, report.run.plain_kernels if report.run is not None else None)
+        own.write_readme(str(report))
         return report
 
 

@@ -20,6 +20,13 @@ from .kernels import choose_kernels, kernel_sources, selection_of
 from .library import template, write_library
 from .targets import Target
 
+#: In the project: digests of the user's files as they were written, to know which of them changed.
+_WRITTEN = ".written"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Pools:
@@ -142,7 +149,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 class Project:
-    """A folder with a firmware project. Files that are the user's to change are written once."""
+    """A folder with a firmware project. Its `main.cpp` and `board/` are the user's: once they are changed, they stay."""
 
     def __init__(self, folder: Path, target: Target) -> None:
         """`folder` is made when it is not there."""
@@ -150,8 +157,16 @@ class Project:
         self.target = target
         self.program = target.program
 
+    def changed_files(self) -> tuple[str, ...]:
+        """The user's files that are not as the last call of write() left them; one that was removed is none of them."""
+        known = self.folder / _WRITTEN
+        rows = known.read_text(encoding="utf-8").splitlines() if known.is_file() else []
+        written = {name: digest for digest, _, name in (row.partition(" ") for row in rows)}
+        files = {name: self.folder / name for name in sorted(written)}
+        return tuple(name for name, path in files.items() if path.is_file() and _digest(path) != written[name])
+
     def write(self, model: Model, pools: Pools, origin: str, plain_kernels: frozenset[str] | None = None) -> None:
-        """Writes everything. A file is touched only when its content changes.
+        """Writes everything but files that the user changed. A file is touched only when its content changes.
 
         Args:
             model: The model.
@@ -193,8 +208,14 @@ class Project:
             files |= {name: template(f"page/{name}") for name in ("page.cpp", "index.html")}
         if pools.events:
             files["trace.cpp"] = template("trace.cpp")
+        kept = self.changed_files()
         for name, text in files.items():
-            self._write(name, text)
+            if name not in kept:
+                self._write(name, text)
+        # What is kept differs from its digest from then on, whatever a later version of the package writes.
+        users = {name: text for name, text in files.items() if name == "main.cpp" or name.startswith("board/")}
+        digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in users.items()}
+        self._write(_WRITTEN, "".join(f"{digest} {name}\n" for name, digest in digests.items()))
 
     def write_readme(self, report: str) -> None:
         """README.md: how to build and run it, and its figures."""
