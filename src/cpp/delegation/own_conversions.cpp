@@ -72,7 +72,7 @@ class OwnConversions {
     }
     const ir::Node& original = *value->producer();
     ir::Node* const copy = graph_.create_node(original.op, original.args(), before);
-    copy->source = original.source;
+    passes::serve(copy, original);
     copy->tag = original.tag;
     set_inputs(copy, i, copy, members);
     for (const auto& result : original.results()) {

@@ -39,6 +39,7 @@ bool convert_inputs(ir::Graph& graph) {
     }
     const ir::TensorType type = row_major(input->type.tensor);
     ir::Node* convert = graph.create_node(op::dim_order_ops_clone_dim_order, {}, first);
+    serve_maker(convert, input.get());
     ir::Value* converted = convert->add_result(input->name + "_row_major", ir::Type::of(type));
     for (ir::Node* user : std::vector<ir::Node*>(input->users())) {
       for (size_t i = 0; i < user->args().size(); ++i) {

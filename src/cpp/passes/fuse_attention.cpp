@@ -148,7 +148,7 @@ ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node&
     return value;
   }
   ir::Node* view = before.graph()->create_node(op::view_copy, {{value}, sizes_argument(type)}, &before);
-  view->source = before.source;
+  serve(view, before);
   return view->add_result(value->name + "_heads", ir::Type::of(type));
 }
 
@@ -171,7 +171,7 @@ ir::Value* untransposed(const Match& m) {
     return source;
   }
   ir::Node* permute = m.transpose->graph()->create_node(op::permute_copy, {{source}, {std::move(order)}}, m.out);
-  permute->source = m.transpose->source;
+  serve(permute, *m.transpose);
   return permute->add_result(source->name + "_keys",
                              ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
 }
@@ -181,7 +181,7 @@ ir::Value* one_mask(const Match& m) {
   ir::Graph& graph = *m.out->graph();
   if (m.hidden != nullptr) {
     ir::Node* shown = graph.create_node(op::logical_not, {{m.hidden}}, m.out);
-    shown->source = m.softmax->source;
+    serve(shown, *m.softmax);
     return shown->add_result(m.hidden->name + "_shown", m.hidden->type);
   }
   ir::Value* sum = nullptr;
@@ -198,7 +198,7 @@ ir::Value* one_mask(const Match& m) {
       dims[dims.size() - i] = dim == ir::Dim(1) ? b.dims[b.rank() - i] : dim;
     }
     ir::Node* add = graph.create_node(op::add_Tensor, {{sum}, {*mask}, {int64_t{1}}}, m.out);
-    add->source = m.softmax->source;
+    serve(add, *m.softmax);
     sum = add->add_result((*mask)->name + "_sum", ir::Type::of(ir::TensorType::contiguous(a.dtype, std::move(dims))));
   }
   return sum;
@@ -231,6 +231,7 @@ void fuse(const Match& m) {
     attention->absorb(*m.out);
     m.out->debug_handle = 0;
     m.out->merged_handles.clear();
+    serve(last, *attention);
   }
   replace_node(m.out, last);
   for (ir::Node* node : m.chain) {

@@ -36,10 +36,7 @@ bool is_weight_only(const ir::Program& program, const ir::Value* weight) {
 ir::Value* transposed(ir::Node& user, ir::Value* weight) {
   ir::TensorType type = weight->type.tensor;
   std::swap(type.dims[0], type.dims[1]);
-  ir::Node* node =
-      user.graph()->create_node(op::permute_copy, {{weight}, {ir::Argument::List{{int64_t{1}}, {int64_t{0}}}}}, &user);
-  node->tag = user.tag;
-  node->source = user.source;
+  ir::Node* node = create_like(user, op::permute_copy, {{weight}, {ir::Argument::List{{int64_t{1}}, {int64_t{0}}}}});
   return node->add_result(weight->name + "_transposed", ir::Type::of(std::move(type)));
 }
 

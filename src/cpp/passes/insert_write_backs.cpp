@@ -34,9 +34,7 @@ ir::Value* target_of(const ir::Write& write, ir::Graph& method, const PassContex
 ir::Value* clone(ir::Graph& method, ir::Value* value) {
   ir::Node* node =
       method.create_node(op::dim_order_ops_clone_dim_order_out, {{value}, {false}, order_argument(value->type.tensor)});
-  if (value->producer() != nullptr) {
-    node->source = value->producer()->source;
-  }
+  serve_maker(node, value);
   return node->add_result(value->name + "_before", value->type);
 }
 
@@ -136,9 +134,7 @@ Result<Changed> InsertWriteBacks::run(ir::Graph& method, PassContext& context) {
       continue;
     }
     ir::Node* copy = method.create_node(op::copy_, {{target}, {value}, {false}});
-    if (value->producer() != nullptr) {
-      copy->source = value->producer()->source;
-    }
+    serve_maker(copy, value);
     ir::Value* written = copy->add_result(target->name + "_after", target->type);
     written->alias_of = target;
     method.writes[i].value = written;

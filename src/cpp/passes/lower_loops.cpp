@@ -17,7 +17,7 @@ ir::Type int_type() { return ir::Type::of(ir::Kind::kInt); }
 /// A copy of `value` in memory of its own, made by a node of `graph` before `before`.
 ir::Value* clone(ir::Graph& graph, ir::Value* value, ir::Node* before, const ir::Node& cause) {
   ir::Node* node = graph.create_node(kClone, {{value}, {false}, order_argument(value->type.tensor)}, before);
-  node->source = cause.source;
+  serve(node, cause);
   return node->add_result(value->name + "_own", value->type);
 }
 
@@ -63,7 +63,7 @@ Result<ir::Value*> stacked_result(const ir::Value& result, ir::Node& before, Pas
   }
   ir::Node* node = before.graph()->create_node(op::dim_order_ops_empty_dim_order_out,
                                                {{std::move(sizes)}, order_argument(result.type.tensor)}, &before);
-  node->source = before.source;
+  serve(node, before);
   return node->add_result(result.name + "_items", result.type);
 }
 
@@ -74,7 +74,7 @@ void take_items(ir::Graph& body, size_t carried, const std::vector<ir::Value*>& 
   for (ir::Value* source : scanned) {
     ir::Value* item = body.inputs()[carried].get();
     ir::Node* select = body.create_node(op::select_copy_int_out, {{source}, {int64_t{0}}, {counter}}, first);
-    select->source = cause.source;
+    serve(select, cause);
     body.replace_all_uses(item, select->add_result(item->name + "_item", item->type));
     body.erase_input(carried);
   }
@@ -102,7 +102,7 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
   ir::Graph* condition = result->add_region("condition");
   ir::Value* turn = condition->add_input("turn", int_type());
   ir::Node* compare = condition->create_node("executorch_prim::lt.Scalar", {{turn}, count});
-  compare->source = node->source;
+  serve(compare, *node);
   condition->outputs = {{compare->add_result("more", ir::Type::of(ir::Kind::kBool))}};
 
   // The body takes carried values and items; it is to take a counter, carried values and stacked results. Inputs are
@@ -123,11 +123,11 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
     }
     ir::Value* slot = body->add_input(node->result(i)->name + "_items", node->result(i)->type);
     ir::Node* put = body->create_node("executorch_prim::et_copy_index.tensor", {{slot}, body->outputs[i], {counter}});
-    put->source = node->source;
+    serve(put, *node);
     body->outputs[i].data = slot;
   }
   ir::Node* increment = body->create_node("executorch_prim::add.Scalar", {{counter}, {int64_t{1}}});
-  increment->source = node->source;
+  serve(increment, *node);
   const ir::Argument next{increment->add_result("next", int_type())};
   body->outputs.insert(body->outputs.begin(), next);
   result->add_result("turns", int_type());
@@ -144,7 +144,7 @@ ir::Value* copy_number(ir::Graph& body, ir::Value* value, const ir::Node& cause)
   const bool is_bool = value->type.kind == ir::Kind::kBool;
   ir::Node* node = is_bool ? body.create_node("executorch_prim::sym_ite.Scalar", {{value}, {true}, {false}})
                            : body.create_node("executorch_prim::add.Scalar", {{value}, {int64_t{0}}});
-  node->source = cause.source;
+  serve(node, cause);
   return node->add_result(value->name + "_old", value->type);
 }
 
@@ -186,7 +186,7 @@ void own_memory(ir::Node* node, const PassOptions& options) {
       continue;
     }
     ir::Node* copy = body.create_node(op::copy_, {{slots[i]}, {next}, {false}});
-    copy->source = node->source;
+    serve(copy, *node);
     ir::Value* written = copy->add_result(slots[i]->name + "_next", slots[i]->type);
     written->alias_of = slots[i];
     body.outputs[i].data = written;

@@ -286,9 +286,7 @@ class Regions {
   static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before,
                               const char* suffix) {
     ir::Node* node = graph.create_node(op::dim_order_ops_clone_dim_order, {}, before);
-    if (from->producer() != nullptr) {
-      node->source = from->producer()->source;
-    }
+    serve_maker(node, from);
     node->add_result(from->name + suffix, ir::Type::of(std::move(type)));
     return node;
   }

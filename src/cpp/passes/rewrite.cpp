@@ -70,10 +70,27 @@ ir::Argument order_argument(const ir::TensorType& type) {
   return {std::move(order)};
 }
 
+void serve(ir::Node* made, const ir::Node& other) {
+  made->source = other.source;
+  made->merged_handles = other.all_handles();
+}
+
+void serve_maker(ir::Node* made, const ir::Value* value) {
+  if (!is_external(value)) {
+    serve(made, *value->producer());
+    return;
+  }
+  const auto other =
+      std::find_if(value->users().begin(), value->users().end(), [&](const ir::Node* user) { return user != made; });
+  if (other != value->users().end()) {
+    serve(made, **other);
+  }
+}
+
 ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args) {
   ir::Node* created = node.graph()->create_node(op, std::move(args), const_cast<ir::Node*>(&node));
   created->tag = node.tag;
-  created->source = node.source;
+  serve(created, node);
   return created;
 }
 

@@ -64,6 +64,12 @@ uint32_t overwritable_arguments(const ir::Node& node, const ir::Value* result, c
 /// The dim order of a type as an argument of dim_order_ops.
 ir::Argument order_argument(const ir::TensorType& type);
 
+/// Gives a node that a pass puts beside `other`, a copy say, the source and the handles of that one. None is its own.
+void serve(ir::Node* made, const ir::Node& other);
+/// Gives `made`, which copies `value`, the source and handles of the node that made it; of an input, constant or
+/// buffer, those of the first node that reads it.
+void serve_maker(ir::Node* made, const ir::Value* value);
+
 /// A node before `node` with its source, tag and handles, for a rewrite of `node` into something else.
 ir::Node* create_like(const ir::Node& node, std::string_view op, std::vector<ir::Argument> args);
 /// Replaces the node's results by those of `created`, which take their names over, merges the handles, erases the node.

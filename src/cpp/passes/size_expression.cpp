@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "ops/names.h"
+#include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
@@ -57,7 +58,7 @@ std::optional<ir::Argument> read_size(std::string_view expression, ir::Node& bef
     return ir::Argument{source->value};
   }
   ir::Node* node = before.graph()->create_node(op::sym_size_int, {{source->value}, {source->dim}}, &before);
-  node->source = before.source;
+  serve(node, before);
   ir::Type type = ir::Type::of(ir::Kind::kInt);
   type.dim = source->value->type.tensor.dims[static_cast<size_t>(source->dim)];
   return ir::Argument{node->add_result("size", std::move(type))};
@@ -100,7 +101,7 @@ class Writer {
       return std::nullopt;
     }
     ir::Node* node = before_.graph()->create_node(op, {*a, *b}, &before_);
-    node->source = before_.source;
+    serve(node, before_);
     return ir::Argument{node->add_result("size", ir::Type::of(ir::Kind::kInt))};
   }
 

@@ -124,6 +124,8 @@ class Event:
         debug_data: Values that the first run recorded.
         sources: File, line and module path of each operator.
         macs: Multiply-accumulates of each operator.
+        is_added: Whether a pass added it beside its operators, such as a copy: then it has their handles, lines and
+            modules, and neither ``op_types`` nor ``macs``.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Event:
     _start_time: list[int | float] | None = None
     sources: list[Source] = field(default_factory=list)
     macs: list[int] = field(default_factory=list)
+    is_added: bool = False
     _block: int = 0  # which of the runs with the same events it is of
 
     @property

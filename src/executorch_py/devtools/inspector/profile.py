@@ -367,7 +367,7 @@ def roofline(
         nodes: Debug handle -> nodes of the Edge program.
         machine: What it can.
     """
-    groups = [(event, members) for event in events if (members := _members(event, nodes))]
+    groups = [(event, members) for event in events if not event.is_added and (members := _members(event, nodes))]
     traffic = [traffic_of(members) for _, members in groups]
     whole = sum(kept + fresh for kept, fresh in traffic)
     rows = []

@@ -17,6 +17,9 @@ from executorch_py.graphs.sources import source_of
 __all__ = ["RecordMap"]
 
 _KERNEL = "native_call_"
+#: Kernels of what passes add beside an operator, and the word in the name of an operator that has this kernel itself.
+#: So is arithmetic on sizes and counters, executorch_prim.
+_ADDED = {"_clone_dim_order": "clone", "copy_": "copy", "_empty_dim_order": "empty", "select_copy": "select"}
 
 
 class RecordMap:
@@ -106,6 +109,7 @@ class RecordMap:
         return listed(inner.get(own, inner.get(str(own))))
 
     def _describe(self, method: str, event: Event) -> None:
+        described: list[fx.Node] = []
         for handle in listed(event.debug_handles) or ():
             nodes = self._nodes.get(method, {}).get(handle)
             if not nodes:
@@ -113,12 +117,25 @@ class RecordMap:
                     f"{self._record_name} names the debug handle {handle} for instruction {event._instruction_id} of method "
                     f"'{method}', and no node of its Edge program has it; write the ETRecord again with get_etrecord().save()"
                 )
-            for node in nodes:
+            described += nodes
+        event.is_added = self._is_added(method, event, described)
+        for node in described:
+            if not event.is_added:
                 event.op_types.append(str(node.target))
-                event.stack_traces[node.name] = node.meta.get("stack_trace") or ""
-                event.module_hierarchy[node.name] = node.meta.get("nn_module_stack") or {}
-                event.sources.append(source_of(node))
                 event.macs.append(macs_of(node))
+            event.stack_traces[node.name] = node.meta.get("stack_trace") or ""
+            event.module_hierarchy[node.name] = node.meta.get("nn_module_stack") or {}
+            event.sources.append(source_of(node))
+
+    def _is_added(self, method: str, event: Event, nodes: Sequence[fx.Node]) -> bool:
+        """Whether none of the nodes is what the instruction computes."""
+        kernels, number = self._record.instructions.get(method), event._instruction_id
+        if not nodes or event.is_delegated_op or number is None or not event.name.startswith(_KERNEL):
+            return False
+        kernel = kernels[number] if kernels is not None else event.name[len(_KERNEL) :]
+        namespace, _, name = kernel.partition(".")[0].rpartition("::")
+        word = name if namespace == "executorch_prim" else _ADDED.get(name)
+        return word is not None and not any(word in str(node.target) for node in nodes)
 
 
 def nodes_by_handle(program: Any) -> dict[int, list[fx.Node]]:

@@ -15,7 +15,7 @@ from executorch_py.devtools.inspector.events import Event
 from executorch_py.devtools.inspector.record_map import listed
 from executorch_py.errors import InvalidArgumentError
 
-__all__ = ["Pair", "pairs_of", "values_of"]
+__all__ = ["Pair", "pairs_of", "placeholders_of", "values_of"]
 
 
 def values_of(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
@@ -27,7 +27,6 @@ def values_of(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, 
     spec = program.call_spec.in_spec
     if spec is not None and len(inputs) != spec.num_leaves:
         raise InvalidArgumentError(f"the program takes {spec.num_leaves} inputs, got {len(inputs)}")
-    args, kwargs = torch.utils._pytree.tree_unflatten(list(inputs), spec) if spec is not None else (tuple(inputs), {})
     seen: dict[fx.Node, Any] = {}
 
     class Recorder(fx.Interpreter):
@@ -38,8 +37,21 @@ def values_of(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, 
             return result
 
     with torch.no_grad():
-        Recorder(program.graph_module).run(*program._graph_module_flat_inputs(args, kwargs), enable_io_processing=False)
+        Recorder(program.graph_module).run(*_all_inputs(program, inputs), enable_io_processing=False)
     return seen
+
+
+def placeholders_of(program: ExportedProgram, inputs: Sequence[Any]) -> dict[str, Any]:
+    """The value of each placeholder by its name: inputs, weights, buffers and constants."""
+    names = [node.name for node in program.graph.nodes if node.op == "placeholder"]
+    return dict(zip(names, _all_inputs(program, inputs), strict=True))
+
+
+def _all_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> Sequence[Any]:
+    """What the graph is called with."""
+    spec = program.call_spec.in_spec
+    args, kwargs = torch.utils._pytree.tree_unflatten(list(inputs), spec) if spec is not None else (tuple(inputs), {})
+    return program._graph_module_flat_inputs(args, kwargs)
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,8 @@ def pairs_of(program: ExportedProgram, values: dict[fx.Node, Any], events: Itera
     order = {node: index for index, node in enumerate(program.graph.nodes)}
     found: dict[fx.Node, Pair] = {}
     for event in events:
+        if event.is_added:
+            continue
         members = {node for handle in listed(event.debug_handles) or () for node in by_handle.get(handle, ())}
         leaving = _leaving(members, order)
         recorded = [value for value in event.debug_data if value is not None]

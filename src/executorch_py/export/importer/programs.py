@@ -377,9 +377,8 @@ class MethodImporter:
 
     def emit(self, node: fx.Node, op: str, arguments: list[Any], kinds: list[Any]) -> list[Any]:
         """Adds an IR node that stands for (a part of) ``node``; returns its results."""
-        handle, results = self.builder.node(
-            op, arguments, [(node.name, kind) for kind in kinds], source_of(node), node.meta.get("delegation_tag") or ""
-        )
+        tag, source = node.meta.get("delegation_tag") or "", source_of(_served(node))
+        handle, results = self.builder.node(op, arguments, [(node.name, kind) for kind in kinds], source, tag)
         self._remember(handle, node)
         return results
 
@@ -394,7 +393,7 @@ class MethodImporter:
         return []
 
     def _remember(self, handle: int, node: fx.Node) -> None:
-        self._imported.handles[handle] = (self.name, node.name, _flat(node.meta.get("debug_handle", 0)))
+        self._imported.handles[handle] = (self.name, node.name, _flat(_served(node).meta.get("debug_handle", 0)))
         self._imported.nodes[handle] = node
 
     def type_of(self, node: fx.Node, value: Any) -> Any:
@@ -499,6 +498,11 @@ def _steps_of(lowered: Any) -> dict[int, tuple[str, Source]]:
         for number, stands_for in found.items()
         if stands_for and isinstance(number, int) and 0 <= number < 1 << 31
     }
+
+
+def _served(node: fx.Node) -> fx.Node:
+    """What a node of the IR is for: of an input's conversion, the first operator that reads it."""
+    return next(iter(node.users), node) if node.op == "placeholder" else node
 
 
 def _flat(handles: Any) -> tuple[int, ...]:
