@@ -55,8 +55,10 @@ class Card:
             "<tr>" + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) + "</tr>" for row in self.rows
         )
         facts = f"<span>: {escape(', '.join(self.facts))}</span>" if self.facts else ""
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if self.rows else ""
-        return f"<div><b>{escape(self.title)}</b>{facts}{table}</div>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        # Where the page is narrower the table scrolls by itself.
+        wide = f'<div style="overflow-x:auto">{table}</div>' if self.rows else ""
+        return f"<div><b>{escape(self.title)}</b>{facts}{wide}</div>"
 
 
 class Shown:
@@ -83,7 +85,7 @@ class Told:
     def _repr_html_(self) -> str:
         from html import escape
 
-        return f'<pre style="line-height:1.3">{escape(str(self))}</pre>'
+        return f'<pre style="line-height:1.3;overflow-x:auto">{escape(str(self))}</pre>'
 
 
 def counted(count: int, noun: str) -> str:

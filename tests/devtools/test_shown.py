@@ -1,6 +1,10 @@
 """What users get, printed and in a notebook: no object says only where it lies in memory."""
 
+import json
 import re
+import shutil
+import subprocess
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -91,6 +95,29 @@ def test_notebooks_show_tables(made):
         assert "<table" in made[name]._repr_html_(), name
     for name in ("macs", "delegation", "validation", "record", "bundled", "metadata", "input"):
         assert made[name]._repr_html_().startswith("<"), name
+
+
+def test_nothing_is_cut_where_the_page_is_narrow(made, tmp_path):
+    """At the width of a telephone what is too wide scrolls in its place."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("no chromium (make browser-setup installs it)")
+    shown = {name: one._repr_html_() for name, one in made.items() if hasattr(one, "_repr_html_")}
+    shown["wide"] = Card("wide", (), ("title " * 9, "x"), [("word" * 60, "word" * 60)]).html()
+    boxes = "".join(f'<div class="box" id="{name}" style="width:420px">{html}</div>' for name, html in shown.items())
+    measure = """
+        const cut = box => [box, ...box.querySelectorAll("*")].filter(one =>
+            one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display != "inline" &&
+            !one.closest('[style*="overflow-x:auto"]')).map(one => one.tagName);
+        const found = [...document.querySelectorAll(".box")].map(box => [box.id, cut(box)]);
+        document.body.textContent = JSON.stringify(found);
+    """
+    page = tmp_path / "page.html"
+    page.write_text(f"<html><body>{boxes}<script>{measure}</script></body></html>")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = dict(json.loads(unescape(re.search(r"<body>(.*)</body>", text, re.S)[1])))
+    assert set(found) == set(shown) and not any(found.values()), {name: cut for name, cut in found.items() if cut}
 
 
 def test_programs_tell_their_methods(made):
