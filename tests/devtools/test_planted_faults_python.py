@@ -110,14 +110,32 @@ def test_first_divergence_names_the_step(planted, step):
 
 
 @pytest.mark.parametrize("step", range(3))
-def test_first_divergence_names_the_lines_of_a_part(planted, step):
-    """Such a backend tells no value inside of a part: all of its lines are named, and its result's first."""
+def test_first_divergence_names_the_line_inside_a_part(planted, step):
+    """Such a backend tells no value inside of a part: the part is compiled again, with its values as outputs."""
     made, model, inputs = planted
     PlantedRuntime.wrong = step
     found = first_divergence(made(), model, inputs)
+    assert found.cause == "delegate" and found.what == "PlantedBackend", str(found)
+    assert found.module_path == "first" and source_line(found.where) == STEPS[step], str(found)
+
+
+def test_a_part_that_has_one_output_only(planted, monkeypatch):
+    """A backend that refuses such a part: all of its lines are named, its result's first, and why no more is known."""
+    made, model, inputs = planted
+    PlantedRuntime.wrong = 1
+    program, preprocess = made(), PlantedBackend.preprocess
+
+    def refusing(edge_program, compile_specs):
+        if len(edge_program.graph_signature.user_outputs) > 1:
+            raise NotImplementedError("parts have one output")
+        return preprocess(edge_program, compile_specs)
+
+    monkeypatch.setattr(PlantedBackend, "preprocess", staticmethod(refusing))
+    found = first_divergence(program, model, inputs)
     assert found.cause == "delegate" and found.module_path == "first" and source_line(found.where) == STEPS[2]
-    lines = found.note.partition("one call, of ")[2].split(", ")
-    assert [source_line(line) for line in lines] == list(STEPS), str(found)
+    lines, _, reason = found.note.partition("one call, of ")[2].partition("; ")
+    assert [source_line(line) for line in lines.split(", ")] == list(STEPS), str(found)
+    assert reason == "it does not run with its values as outputs: parts have one output"
 
 
 @pytest.mark.parametrize("step", range(3))

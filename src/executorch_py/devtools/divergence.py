@@ -28,11 +28,14 @@ from executorch_py.devtools.comparison import Comparison, Tolerance, compare
 from executorch_py.devtools.inspector.events import AROUND_A_DELEGATE, AROUND_A_KERNEL, Event
 from executorch_py.devtools.inspector.inspector import Inspector
 from executorch_py.devtools.inspector.record_map import nodes_by_handle
-from executorch_py.devtools.inspector.reference import Pair, pairs_of, values_of
+from executorch_py.devtools.inspector.reference import Pair, pairs_of, placeholders_of, values_of
 from executorch_py.devtools.quantization.matching import match_graphs
 from executorch_py.errors import ExecutorchError, InvalidTypeError, OutOfResourcesError
+from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.graphs.nodes import kind_of
 from executorch_py.graphs.sources import source_of
+from executorch_py.lowering.delegated import Delegated
+from executorch_py.lowering.delegation import to_backend
 from executorch_py.lowering.edge import to_edge
 from executorch_py.lowering.program import ExecutorchProgramManager, compile_methods
 from executorch_py.lowering.taps import with_outputs
@@ -248,7 +251,7 @@ class _Search:
         backend = pair.event.delegate_backend_name or next((one.backend_id for one in tags if one), "")
         whole = replace(_divergence(pair.node, "delegate", backend, found), note=_one_call(members))
         if not inner:
-            return whole
+            return self._inside_compiled_part(pair, whole, members)
         if len(members) == 1:
             return _divergence(pair.node, "delegate", backend, found)
         try:
@@ -266,6 +269,35 @@ class _Search:
         operators = " + ".join(_operator(node) for node in members)
         note = f"{backend} is right when its values are outputs: it fuses them otherwise"
         return replace(_divergence(pair.node, "fusion", operators, found), note=note)
+
+    def _inside_compiled_part(self, pair: Pair, whole: Divergence, members: list[fx.Node]) -> Divergence:
+        """The first wrong value inside a part that was compiled in Python: it is compiled again, with them as outputs.
+
+        The part runs alone, on the values that PyTorch has at its inputs.
+        """
+        lowered = get_lowered_backend_modules(self._program._recorded.methods[self._method].program.graph_module)
+        parts = [one for one in lowered if pair.node.name in {node.name for node in one.original_module.graph.nodes}]
+        if len(members) == 1 or len(parts) != 1:
+            return whole
+        original = parts[0].original_module
+        returned = [node.name for node in next(reversed(original.graph.nodes)).all_input_nodes]
+        names = {node.name for node in original.graph.nodes} - set(returned)
+        inner = [one for one in members if one.name in names and isinstance(self.values[one], torch.Tensor)]
+        known = placeholders_of(self.edge, _copies(self._leaves)) | {one.name: v for one, v in self.values.items()}
+        try:
+            tapped = with_outputs(Delegated(original), [one.name for one in inner]).program
+            alone = to_backend(parts[0].backend_id, tapped, parts[0].compile_specs)
+            inputs = [known[name] for name in tapped.graph_signature.user_inputs]
+            outputs = Runtime.get().load_program(alone.buffer()).load_method("forward").execute(inputs)
+        except Exception as error:  # a backend in Python raises what it likes
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            return replace(whole, note=f"{whole.note}; it does not run with its values as outputs: {reason:.100}")
+        values = dict(zip(tapped.graph_signature.user_outputs, outputs, strict=True))
+        for node in members:
+            if node.name in values and (wrong := self.outside(node, values[node.name], self.values[node])) is not None:
+                note = "found with the part compiled again, its values as outputs"
+                return replace(_divergence(node, "delegate", whole.what, wrong), note=note)
+        return replace(whole, note=f"{whole.note}; it is right when its values are outputs")
 
     def _members(self, event: Event) -> list[fx.Node]:
         by_handle = nodes_by_handle(self.edge)

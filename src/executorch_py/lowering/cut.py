@@ -6,6 +6,7 @@ one after the other on the changed graph, so that two parts never wait for each 
 """
 
 import copy
+import dataclasses
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -305,13 +306,16 @@ def whole_as_call(program: ExportedProgram, lowered: torch.nn.Module) -> Exporte
         [InputSpec(InputKind.USER_INPUT, argument_of(node), None) for node in inputs],
         [OutputSpec(OutputKind.USER_OUTPUT, argument_of(node), None) for node in results],
     )
+    outer = next((call.signature for call in program.module_call_graph if call.fqn == ""), None)
+    if outer is not None:  # the structure of the arguments stays, the outputs are other nodes
+        outer = dataclasses.replace(outer, outputs=[argument_of(node) for node in results])
     return ExportedProgram(
         root=fx.GraphModule(root, graph),
         graph=graph,
         graph_signature=signature,
         state_dict={},
         range_constraints=copy.copy(program.range_constraints),
-        module_call_graph=program.module_call_graph,
+        module_call_graph=[ModuleCallEntry(fqn="", signature=outer)],
         example_inputs=program.example_inputs,
         constants={},
         verifiers=[EdgeVerifier],
