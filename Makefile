@@ -32,7 +32,7 @@ BIN     := $(VENV)/bin
 PY      := $(BIN)/python
 SETUP   := $(PYTHON) tools/provision_system.py
 CMAKE   := $(BIN)/cmake
-CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja -DET_BUILD_TESTS=ON \
+CONFIGURE = $(CMAKE) -S . -B $(BUILD) -G Ninja \
             -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 PYTEST  := $(PY) -m pytest -q
 TIMED   := $(PYTHON) tools/timed.py
@@ -73,23 +73,22 @@ packages: tools
 # Ninja configures again when a CMake file changes; the other files that a configuration depends on stand here.
 $(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | tools
 	@$(TIMED) "configure, third-party builds" -- \
-	    $(CONFIGURE) $(OPTIONS)
+	    $(CONFIGURE) $(if $(PRESET),-C $(PRESET),-DET_BUILD_TESTS=ON)
 	@touch $@
 
 # What the demo left out is built when anything else asks for it.
 compiled: $(BUILD)/build.ninja
-	@if [ -z "$(OPTIONS)" ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
-	    $(CONFIGURE) -DET_INSTRUCTION_SETS=all -UET_BACKENDS > /dev/null; fi
+	@if [ -z "$(PRESET)" ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
+	    $(CONFIGURE) -DET_BUILD_TESTS=ON -UET_INSTRUCTION_SETS -UET_KERNEL_FAMILIES -UET_BACKENDS > /dev/null; fi
 	@$(TIMED) "build" -- $(BIN)/ninja -C $(BUILD) -j$(JOBS) --quiet $(TARGETS)
 
 # Packages are downloaded while the compiler works: nothing of the build imports them.
 build:
 	@$(MAKE) --no-print-directory -j2 packages compiled
 
-# The extension module is all that the demo runs: no tests, no tools, no kernels for other processors or devices.
+# The extension module is all that the demo runs, and of that what its two models call (cmake/demo.cmake).
 demo:
-	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core \
-	    OPTIONS="-DET_INSTRUCTION_SETS=native -DET_BACKENDS=xnnpack"
+	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core PRESET=cmake/demo.cmake
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)

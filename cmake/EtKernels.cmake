@@ -33,6 +33,11 @@ namespace et::kernels::optimized::@arg_NAME@ {
   foreach(source IN LISTS arg_SRCS)
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS HWY_TARGET_INCLUDE="${folder}/${source}")
   endforeach()
+  foreach(family IN LISTS arg_DEPS)
+    if(NOT TARGET et::kernels_optimized_${family})
+      message(FATAL_ERROR "the kernels of '${arg_NAME}' call those of '${family}', which ET_KERNEL_FAMILIES leaves out")
+    endif()
+  endforeach()
   list(TRANSFORM arg_DEPS PREPEND kernels/optimized/)
   et_library(NAME ${folder} SRCS ${arg_SRCS}
     DEPS base kernels/portable kernels/quantized runtime/host threads et_third_party::hwy ${arg_DEPS}
