@@ -99,12 +99,14 @@ NETWORKS: dict[str, Callable[[], Network]] = {
 
 
 def lowered(name: str) -> bytes:
-    """The int8 file of a network, with int8 at both ends."""
+    """The int8 file of a network for firmware, with int8 at both ends."""
     module, shape = NETWORKS[name]()
     torch.manual_seed(0)
     samples = [torch.randn(shape) for _ in range(4)]
     quantized = quantizer.quantize(module.eval(), (samples[0],), "static_int8", samples)
-    config = et.ExecutorchBackendConfig(quantized_io=True)
+    config = et.ExecutorchBackendConfig(
+        quantized_io=True, memory_planning_pass=et.MemoryPlanningPass(overlap_inputs=True)
+    )
     return bytes(et.to_edge_transform_and_lower(quantized).to_executorch(config).buffer)
 
 

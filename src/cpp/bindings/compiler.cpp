@@ -77,14 +77,15 @@ class Options {
   py::dict left_;
 };
 
-/// {"algorithm", "alloc_graph_input", "alloc_graph_output", "alignment", "capacities"}: an ExecutorchBackendConfig's
-/// MemoryPlanningPass. Arenas are numbered to the largest id that has a capacity.
+/// {"algorithm", "alloc_graph_input", "alloc_graph_output", "overlap_inputs", "alignment", "capacities"}: an
+/// ExecutorchBackendConfig's MemoryPlanningPass. Arenas are numbered to the largest id that has a capacity.
 planning::MemoryPlan to_plan(const py::dict& given) {
   Options options(given.attr("copy")());
   planning::MemoryPlan plan;
   plan.planner = to_planner(options.take("algorithm"));
   options.take("alloc_graph_input", plan.lifetimes.plan_inputs);
   options.take("alloc_graph_output", plan.lifetimes.plan_outputs);
+  options.take("overlap_inputs", plan.lifetimes.overlap_inputs);
   options.take("alignment", plan.alignment);
   std::map<uint32_t, uint64_t> capacities;
   options.take("capacities", capacities);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "planning/overlap.h"
 #include "planning/planner.h"
 
 namespace et::planning {
@@ -64,9 +65,7 @@ class Placer {
  private:
   struct Block {
     uint64_t offset;
-    uint64_t end;
-    uint32_t first;
-    uint32_t last;
+    uint32_t index;
   };
 
   bool place(uint32_t index, bool from_top) {
@@ -74,7 +73,8 @@ class Placer {
     const size_t begin = request.memory_id == 0 ? 0 : request.memory_id - 1;
     const size_t end = request.memory_id == 0 ? arenas_.size() : request.memory_id;
     for (size_t arena = begin; arena < end; ++arena) {
-      const uint64_t offset = from_top ? highest_fit(placed_[arena], request) : best_fit(placed_[arena], request);
+      find_forbidden(placed_[arena], index);
+      const uint64_t offset = from_top ? highest_fit(request) : best_fit(request);
       const uint64_t top = offset + request.nbytes;
       if (arenas_[arena].capacity != 0 && top > arenas_[arena].capacity) {
         continue;
@@ -82,7 +82,7 @@ class Placer {
       placements_[index] = {static_cast<uint32_t>(arena + 1), offset};
       sizes_[arena] = std::max(sizes_[arena], top);
       if (request.nbytes != 0) {
-        insert(placed_[arena], {offset, top, request.first, request.last});
+        insert(placed_[arena], {offset, index});
       }
       return true;
     }
@@ -96,47 +96,56 @@ class Placer {
     blocks.insert(position, block);
   }
 
-  /// Offset of the smallest gap between blocks alive with `request` that holds it; their end when there is none.
-  uint64_t best_fit(const std::vector<Block>& blocks, const Request& request) {
+  /// What blocks alive with the request forbid it, by rising offset.
+  void find_forbidden(const std::vector<Block>& blocks, uint32_t index) {
+    const Request& request = requests_[index];
     work_ += blocks.size();
-    uint64_t best_offset = 0;
-    uint64_t best_gap = UINT64_MAX;
-    uint64_t end = 0;
+    forbidden_.clear();
     for (const Block& block : blocks) {
-      if (block.last < request.first || request.last < block.first) {
+      const Request& other = requests_[block.index];
+      if (other.last < request.first || request.last < other.first) {
         continue;
       }
-      if (block.offset > end) {
-        const uint64_t gap = block.offset - end;
-        if (gap >= request.nbytes && gap < best_gap) {
-          best_gap = gap;
-          best_offset = end;
-        }
+      forbidden_.push_back(forbidden_offsets(requests_, index, block.index, block.offset));
+      for (size_t i = forbidden_.size() - 1; i > 0 && forbidden_[i].low < forbidden_[i - 1].low; --i) {
+        std::swap(forbidden_[i], forbidden_[i - 1]);  // of those that may overlap
       }
-      end = std::max(end, block.end);
     }
-    return best_gap == UINT64_MAX ? end : best_offset;
+  }
+
+  /// Offset of the smallest gap that holds the request; the end of all that is alive with it when there is none.
+  uint64_t best_fit(const Request& request) {
+    int64_t best_offset = 0;
+    int64_t best_gap = INT64_MAX;
+    int64_t free = 0;  // the lowest offset that nothing up to here forbids
+    for (const ForbiddenOffsets& forbidden : forbidden_) {
+      const int64_t gap = forbidden.low - free;
+      if (gap >= 0 && gap < best_gap && !is_empty_gap(gap, request)) {
+        best_gap = gap;
+        best_offset = free;
+      }
+      free = std::max(free, forbidden.high);
+    }
+    return static_cast<uint64_t>(best_gap == INT64_MAX ? free : best_offset);
   }
 
   /// The highest free place that ends at or under the bound; where there is none, that of best_fit.
-  uint64_t highest_fit(const std::vector<Block>& blocks, const Request& request) {
-    work_ += blocks.size();
-    uint64_t best = UINT64_MAX;
-    uint64_t end = 0;
-    for (const Block& block : blocks) {
-      if (block.last < request.first || request.last < block.first) {
-        continue;
+  uint64_t highest_fit(const Request& request) {
+    int64_t best = -1;
+    int64_t free = 0;
+    for (const ForbiddenOffsets& forbidden : forbidden_) {
+      if (forbidden.low >= free && !is_empty_gap(forbidden.low - free, request)) {
+        best = forbidden.low;
       }
-      if (block.offset > end && block.offset - end >= request.nbytes) {
-        best = block.offset - request.nbytes;
-      }
-      end = std::max(end, block.end);
+      free = std::max(free, forbidden.high);
     }
-    if (end <= bound_ && bound_ - end >= request.nbytes) {
+    if (static_cast<uint64_t>(free) <= bound_ && bound_ - static_cast<uint64_t>(free) >= request.nbytes) {
       return bound_ - request.nbytes;
     }
-    return best != UINT64_MAX ? best : best_fit(blocks, request);
+    return best >= 0 ? static_cast<uint64_t>(best) : best_fit(request);
   }
+
+  static bool is_empty_gap(int64_t gap, const Request& request) { return gap == 0 && request.nbytes == 0; }
 
   Span<const Request> requests_;
   Span<const Arena> arenas_;
@@ -144,6 +153,7 @@ class Placer {
   std::vector<std::vector<Block>> placed_;
   std::vector<uint64_t> sizes_;
   std::vector<Placement> placements_;
+  std::vector<ForbiddenOffsets> forbidden_;  // of the request that is being placed
   uint64_t work_ = 0;
 };
 
@@ -157,6 +167,12 @@ std::vector<uint64_t> live_bytes(Span<const Request> requests) {
   for (const Request& request : requests) {
     live[request.first] += request.nbytes;
     live[request.last + 1] -= request.nbytes;
+    if (request.over.input != Overlap::kNone) {  // at that one time both take less
+      const uint64_t apart = requests[request.over.input].nbytes + request.nbytes;
+      const uint64_t saved = apart - std::min(apart, request.over.nbytes(apart - request.nbytes, request.nbytes));
+      live[request.first] -= saved;
+      live[request.first + 1] += saved;
+    }
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   return live;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "ir/schedule.h"
+#include "planning/overlapping_results.h"
 
 namespace et::planning {
 namespace {
@@ -95,6 +96,13 @@ class Groups {
 struct Move {
   Value* from;
   Value* to;
+};
+
+/// A node whose result may overlap one of its inputs, if both live as is needed.
+struct Candidate {
+  const ir::Node* node;
+  uint32_t time;
+  OverlappingResult found;
 };
 
 class Analysis {
@@ -195,6 +203,11 @@ class Analysis {
         group.touch(end_);
       } else {
         group.touch(time);
+      }
+    }
+    if (options_.overlap_inputs && node.results().size() == 1) {
+      if (const auto found = overlapping_result(node)) {
+        candidates_.push_back({&node, time, *found});
       }
     }
   }
@@ -346,6 +359,7 @@ class Analysis {
       out.planned.push_back(std::move(life));
     }
     collect_bound(out);
+    collect_overlaps(out);
     out.max_live_nbytes = max_live_nbytes(out.planned);
     return out;
   }
@@ -375,12 +389,51 @@ class Analysis {
     }
   }
 
+  /// None in methods with control flow: where a moved tensor lies is known when it is read, not at load.
+  void collect_overlaps(Lifetimes& out) {
+    if (std::any_of(schedule_.steps().begin(), schedule_.steps().end(),
+                    [](const ir::Step& step) { return step.kind != ir::Step::Kind::kNode; })) {
+      return;
+    }
+    std::unordered_map<size_t, uint32_t> index_of;
+    for (size_t i = 0; i < out.planned.size(); ++i) {
+      index_of.emplace(groups_.of(out.planned[i].values.front()), static_cast<uint32_t>(i));
+    }
+    for (const Candidate& candidate : candidates_) {
+      const size_t result = groups_.of(candidate.node->result());
+      const Value* const value = tensor_of(ir::Argument{const_cast<Value*>(candidate.found.input)});
+      const size_t input = groups_.of(const_cast<Value*>(value));
+      if (input == result || index_of.count(input) == 0 || index_of.count(result) == 0) {
+        continue;
+      }
+      size_t num_read = 0;  // arguments in the memory of the input
+      candidate.node->for_each_input([&](Value* other) {
+        Value* const resolved = tensor_of(ir::Argument{other});
+        num_read += resolved != nullptr && groups_.of(resolved) == input ? 1 : 0;
+      });
+      const Lifetime& from = out.planned[index_of[input]];
+      Lifetime& to = out.planned[index_of[result]];
+      if (num_read == 1 && from.last == candidate.time && to.first == candidate.time && has_fixed_place(from) &&
+          has_fixed_place(to)) {
+        to.over = {index_of[input], static_cast<uint64_t>(candidate.found.least.in_front),
+                   static_cast<uint64_t>(candidate.found.least.behind)};
+      }
+    }
+  }
+
+  /// No state, and no view whose sizes are known at run time.
+  static bool has_fixed_place(const Lifetime& life) {
+    return life.buffer == nullptr && std::all_of(life.values.begin(), life.values.end(),
+                                                 [](const Value* value) { return value->type.tensor.is_static(); });
+  }
+
   const ir::Graph& graph_;
   const LifetimeOptions& options_;
   const ir::Schedule& schedule_;
   const uint32_t end_;
   Groups groups_;
   std::vector<Move> moves_;
+  std::vector<Candidate> candidates_;
 };
 
 }  // namespace
@@ -401,16 +454,22 @@ uint64_t max_live_nbytes(const std::vector<Lifetime>& lifetimes) {
   for (const Lifetime& life : lifetimes) {
     events.push_back({life.first, false, life.nbytes});
     events.push_back({life.last + 1, true, life.nbytes});
+    if (life.over.input != Overlap::kNone) {  // at that one time both take less
+      const uint64_t apart = lifetimes[life.over.input].nbytes + life.nbytes;
+      const uint64_t saved = apart - std::min(apart, life.over.nbytes(apart - life.nbytes, life.nbytes));
+      events.push_back({life.first, true, saved});
+      events.push_back({life.first + 1, false, saved});
+    }
   }
   std::sort(events.begin(), events.end(),
             [](const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.is_end && !b.is_end; });
-  uint64_t live = 0;
-  uint64_t most = 0;
+  int64_t live = 0;  // less than it is while the events of one time are not all counted
+  int64_t most = 0;
   for (const Event& event : events) {
-    live = event.is_end ? live - event.nbytes : live + event.nbytes;
+    live += event.is_end ? -static_cast<int64_t>(event.nbytes) : static_cast<int64_t>(event.nbytes);
     most = std::max(most, live);
   }
-  return most;
+  return static_cast<uint64_t>(most);
 }
 
 }  // namespace et::planning

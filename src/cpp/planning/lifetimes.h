@@ -10,6 +10,8 @@
 ///  - A value used in a loop that was made before the loop lives until the loop's end.
 ///  - A move binds and copies no data, so its source lives as long as what it was moved to.
 ///  - A mutable buffer lives always.
+///  - Memory may overlap the input of the node that writes it first when nothing reads that input later and no other
+///    argument of the node lies in it (options.overlap_inputs).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 
 #include "base/result.h"
 #include "ir/graph.h"
+#include "planning/planner.h"
 
 namespace et::planning {
 
@@ -24,6 +27,9 @@ namespace et::planning {
 struct LifetimeOptions {
   bool plan_inputs = true;   ///< false: the caller gives memory for tensor inputs
   bool plan_outputs = true;  ///< false: the caller gives memory for tensor outputs
+  /// Results may overlap the inputs that die with them, where the kernels of microcontrollers can work so. Other
+  /// kernels refuse such calls at load.
+  bool overlap_inputs = false;
 };
 
 /// One piece of memory and when it is in use.
@@ -35,6 +41,7 @@ struct Lifetime {
   uint32_t memory_id = 0;  ///< 0: any arena; else the one that was asked for (Value::allocation before planning)
   const ir::Node* buffer = nullptr;  ///< the `buffer` node, for a mutable buffer
   std::vector<ir::Value*> values;    ///< in order of appearance; not empty
+  Overlap over;                      ///< an input that it may overlap: index in Lifetimes::planned
 };
 
 struct Lifetimes {

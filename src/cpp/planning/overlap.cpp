@@ -31,12 +31,28 @@ Error check_place(const Request& request, const Placement& place, Span<const Are
 
 }  // namespace
 
+ForbiddenOffsets forbidden_offsets(Span<const Request> requests, size_t a, size_t b, uint64_t offset_of_b) {
+  const auto offset = static_cast<int64_t>(offset_of_b);
+  auto before = static_cast<int64_t>(requests[a].nbytes), after = static_cast<int64_t>(requests[b].nbytes);
+  const bool a_is_over = requests[a].over.input == b;
+  if (a_is_over || requests[b].over.input == a) {
+    const Overlap& over = requests[a_is_over ? a : b].over;
+    before = std::min(before, static_cast<int64_t>(a_is_over ? over.in_front : over.behind));
+    after = std::min(after, static_cast<int64_t>(a_is_over ? over.behind : over.in_front));
+  }
+  return {offset - before, offset + after};
+}
+
 Error check_plan(Span<const Request> requests, Span<const Arena> arenas, Span<const Placement> placements,
                  uint64_t alignment) {
   ET_CHECK_OR_RETURN(placements.size() == requests.size(), InvalidArgument, "%zu places for %zu requests",
                      placements.size(), requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     ET_RETURN_IF_ERROR(check_place(requests[i], placements[i], arenas, alignment));
+    const uint32_t input = requests[i].over.input;
+    ET_CHECK_OR_RETURN(
+        input == Overlap::kNone || (input < requests.size() && requests[input].last == requests[i].first),
+        InvalidArgument, "%s may overlap what is alive after its first step", std::string(requests[i].name).c_str());
   }
   std::vector<uint32_t> order(requests.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -48,9 +64,10 @@ Error check_plan(Span<const Request> requests, Span<const Arena> arenas, Span<co
         std::remove_if(alive.begin(), alive.end(), [&](uint32_t j) { return requests[j].last < request.first; }),
         alive.end());
     for (const uint32_t j : alive) {
-      const bool apart = placements[i].memory_id != placements[j].memory_id ||
-                         placements[i].offset + request.nbytes <= placements[j].offset ||
-                         placements[j].offset + requests[j].nbytes <= placements[i].offset;
+      const ForbiddenOffsets forbidden = forbidden_offsets(requests, i, j, placements[j].offset);
+      const auto offset = static_cast<int64_t>(placements[i].offset);
+      const bool apart =
+          placements[i].memory_id != placements[j].memory_id || offset <= forbidden.low || offset >= forbidden.high;
       ET_CHECK_OR_RETURN(apart || request.nbytes == 0 || requests[j].nbytes == 0, InvalidArgument,
                          "%s and %s are alive at step %" PRIu32 " and share bytes of memory id %" PRIu32,
                          std::string(requests[j].name).c_str(), std::string(request.name).c_str(), request.first,

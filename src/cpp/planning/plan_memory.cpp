@@ -51,14 +51,28 @@ struct Problem {
 
 Problem make_problem(const Lifetimes& lifetimes, uint64_t alignment) {
   Problem problem;
+  std::vector<uint32_t> index_of(lifetimes.planned.size(), Overlap::kNone);
   for (size_t i = 0; i < lifetimes.planned.size(); ++i) {
     const Lifetime& life = lifetimes.planned[i];
     if (life.buffer != nullptr) {
       continue;
     }
+    index_of[i] = static_cast<uint32_t>(problem.requests.size());
     problem.lifetimes.push_back(i);
-    problem.requests.push_back({life.first, life.last, align_up(life.nbytes, alignment), life.accesses, life.memory_id,
-                                life.values.front()->name});
+    problem.requests.push_back({life.first,
+                                life.last,
+                                align_up(life.nbytes, alignment),
+                                life.accesses,
+                                life.memory_id,
+                                life.values.front()->name,
+                                {}});
+  }
+  for (size_t i = 0; i < problem.requests.size(); ++i) {
+    const Overlap& over = lifetimes.planned[problem.lifetimes[i]].over;
+    if (over.input != Overlap::kNone) {
+      problem.requests[i].over = {index_of[over.input], align_up(over.in_front, alignment),
+                                  align_up(over.behind, alignment)};
+    }
   }
   return problem;
 }

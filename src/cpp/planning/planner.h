@@ -9,6 +9,7 @@
 /// Not for: deciding what needs memory and when (lifetimes.h), writing places into a graph (plan_memory.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,6 +20,20 @@
 
 namespace et::planning {
 
+/// Memory that is written while its input is read may overlap it, at a distance between the places where both begin
+/// (ops/image_windows.h). Its first step is the input's last.
+struct Overlap {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t input = kNone;  ///< index of the request or lifetime
+  uint64_t in_front = 0;   ///< bytes that it begins in front of the input, at least,
+  uint64_t behind = 0;     ///< or behind it
+
+  /// Bytes that both take when they overlap as far as they may.
+  uint64_t nbytes(uint64_t of_input, uint64_t own) const {
+    return std::min(std::max(in_front + of_input, own), std::max(behind + own, of_input));
+  }
+};
+
 /// A piece of memory that is wanted during a closed interval of time.
 struct Request {
   uint32_t first = 0;
@@ -27,6 +42,7 @@ struct Request {
   uint32_t accesses = 0;   ///< how many instructions touch it
   uint32_t memory_id = 0;  ///< the arena it must be in; 0 = the planner chooses
   std::string_view name;   ///< of the value, for messages
+  Overlap over;            ///< another request that this one may overlap
 };
 
 /// An arena; its memory id is its index in the list plus one.

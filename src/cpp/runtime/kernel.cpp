@@ -6,6 +6,7 @@
 #include "base/tensor_text.h"
 #include "runtime/features.h"
 #include "runtime/memory_allocator.h"
+#include "runtime/overlapped_kernel.h"
 #include "runtime/tensor_lists.h"
 
 namespace et::runtime {
@@ -83,6 +84,7 @@ bool signature_accepts(char letter, const EValue& value) {
   switch (letter) {
     case 'T':
     case 'e':
+    case 'x':
     case 'o':
     case 'p': return value.is_tensor();
     case 't':
@@ -141,9 +143,12 @@ bool is_apart(const TensorImpl& written, const TensorImpl& other, bool other_is_
          (may_be_in_place && begin == other_begin);
 }
 
-}  // namespace
+/// Two tensors that stay as `prepare` saw them.
+bool are_fixed(const TensorImpl& a, const TensorImpl& b) {
+  return &a != &b && a.dynamism() == TensorShapeDynamism::kStatic && b.dynamism() == TensorShapeDynamism::kStatic;
+}
 
-bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* found) {
+bool search_overlap(const char* signature, Span<EValue* const> args, bool is_before_prepare, Overlap* found) {
   for (size_t i = 0; signature[i] != '\0'; ++i) {
     if (!signature_writes(signature, i)) {
       continue;
@@ -156,7 +161,9 @@ bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* foun
       const bool may_be_in_place = signature[j] == 'e' || signature[j] == 'E';
       const bool all_apart = all_tensors(*args[i], [&](const Tensor& written) {
         return all_tensors(*args[j], [&](const Tensor& other) {
-          return is_apart(*written.unsafe_impl(), *other.unsafe_impl(), other_is_written, may_be_in_place);
+          return (is_before_prepare && signature[j] == 'x' &&
+                  are_fixed(*written.unsafe_impl(), *other.unsafe_impl())) ||
+                 is_apart(*written.unsafe_impl(), *other.unsafe_impl(), other_is_written, may_be_in_place);
         });
       });
       if (!all_apart) {
@@ -166,6 +173,16 @@ bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* foun
     }
   }
   return false;
+}
+
+}  // namespace
+
+bool find_overlap(const char* signature, Span<EValue* const> args, Overlap* found) {
+  return search_overlap(signature, args, false, found);
+}
+
+bool find_overlap_before_prepare(const char* signature, Span<EValue* const> args, Overlap* found) {
+  return search_overlap(signature, args, true, found);
 }
 
 void report(const Overlap& overlap) {

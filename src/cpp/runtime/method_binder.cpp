@@ -4,6 +4,7 @@
 
 #include "base/name_log.h"
 #include "runtime/method_loader.h"
+#include "runtime/overlapped_kernel.h"
 #include "runtime/program_verifier.h"
 #include "runtime/tensor_lists.h"
 #include "runtime/tracing.h"
@@ -315,7 +316,8 @@ Error MethodLoader::try_kernel(PrepareContext& context, const Kernel& kernel, Ke
   call.run = kernel.run;
   call.num_parameters = static_cast<uint32_t>(count);
   const Span<EValue* const> args{call.args, call.num_parameters};
-  if (kernel.signature != nullptr && !call.is_checked && find_overlap(kernel.signature, args, &choice->overlap)) {
+  if (kernel.signature != nullptr && !call.is_checked &&
+      find_overlap_before_prepare(kernel.signature, args, &choice->overlap)) {
     choice->in_the_way = &kernel;  // another one may work in place
     return Error::NotSupported;
   }

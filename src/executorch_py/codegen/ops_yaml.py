@@ -169,6 +169,7 @@ class Op:
     dtypes: tuple[str, ...] = ()
     tags: frozenset[str] = frozenset()
     in_place: tuple[str, ...] = ()  # tensor arguments whose memory the output may reuse
+    overlaps: tuple[str, ...] = ()  # tensor arguments that the output may overlap in kernels/cortex_m
     keep: str = ""  # why Edge keeps it whole; "" = torch's choice
     copy: str = ""  # of a view: the operator that stands for it in Edge
     moves: str = ""  # one of MOVES
@@ -197,6 +198,11 @@ class Op:
     def in_place_bits(self) -> int:
         """Bit i: the output may reuse the memory of argument i of the kernel's schema."""
         return sum(1 << i for i, a in enumerate(self.kernel_schema.arguments) if a.name in self.in_place)
+
+    @property
+    def overlaps_bits(self) -> int:
+        """Bit i: the output may overlap argument i of the kernel's schema in kernels/cortex_m."""
+        return sum(1 << i for i, a in enumerate(self.kernel_schema.arguments) if a.name in self.overlaps)
 
     @property
     def joins_bits(self) -> int:
@@ -322,6 +328,7 @@ def read_yaml(text: str) -> list[dict]:
 _KEYS = {
     "line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised",
     "keep", "copy", "moves", "joins", "integers", "layout", "reach", "work", "door",
+    "overlaps",
 }  # fmt: skip
 
 #: Orders of a tensor in memory that a specialised kernel may ask for.
@@ -407,14 +414,16 @@ def _make_op(entry: dict) -> Op:
     else:
         in_place = []
     names = {a.name for a in (out or schema).arguments if a.letter in "Tt" and not a.is_out}
-    if set(in_place) - names:
-        raise TableError(f"{where}: in_place names no tensor that {schema.name} is given: {in_place}")
+    overlaps = _as_list(entry.get("overlaps", []))
+    for what, listed in (("in_place", in_place), ("overlaps", overlaps)):
+        if set(listed) - names:
+            raise TableError(f"{where}: {what} names no tensor that {schema.name} is given: {listed}")
     facts = {
         key: entry.get(key, "")
         for key in ("keep", "copy", "moves", "integers", "layout", "reach", "work", "door", "notes")
     }
-    return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), joins=joins,
-              specialised=specialised, line=entry["line"], **facts)  # fmt: skip
+    return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), tuple(overlaps),
+              joins=joins, specialised=specialised, line=entry["line"], **facts)  # fmt: skip
 
 
 def integer_form(op: Op, table: dict[str, Op]) -> str:

@@ -92,7 +92,7 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
         sources += fast.values()
         tables["kernels/cortex_m/rows.inc"] = "".join(
             f'ET_CORTEX_M_KERNEL({kernels[name].library}, {Path(file).stem}, "{name}", '
-            f"{kernels[name].in_place_bits:#x})\n"
+            f"{kernels[name].in_place_bits:#x}, {kernels[name].overlaps_bits:#x})\n"
             for name, file in sorted(fast.items())
         )
     if plain_kernels is not None:  # of the others, only the declarations are needed

@@ -25,6 +25,7 @@ def options_of(plan: Any, algorithm: Any) -> dict[str, Any]:
         "algorithm": algorithm,
         "alloc_graph_input": getattr(plan, "alloc_graph_input", True),
         "alloc_graph_output": getattr(plan, "alloc_graph_output", True),
+        "overlap_inputs": getattr(plan, "overlap_inputs", False),
         "alignment": getattr(plan, "alignment", 16),
         "capacities": dict(getattr(plan, "memory_capacities", {})),
     }

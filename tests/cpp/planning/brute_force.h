@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "planning/overlap.h"
 #include "planning/planner.h"
 
 namespace et::planning {
@@ -16,24 +17,21 @@ namespace et::planning {
 inline bool alive_together(const Request& a, const Request& b) { return a.first <= b.last && b.first <= a.last; }
 
 inline uint64_t lowest_fit(const std::vector<Request>& requests, const std::vector<Placement>& places,
-                           const std::vector<uint32_t>& placed, const Request& request) {
-  std::vector<uint64_t> candidates{0};
+                           const std::vector<uint32_t>& placed, uint32_t index) {
+  std::vector<ForbiddenOffsets> forbidden;
+  std::vector<int64_t> candidates{0};
   for (const uint32_t other : placed) {
-    if (alive_together(requests[other], request)) {
-      candidates.push_back(places[other].offset + requests[other].nbytes);
+    if (alive_together(requests[other], requests[index])) {
+      forbidden.push_back(forbidden_offsets(requests, index, other, places[other].offset));
+      candidates.push_back(forbidden.back().high);
     }
   }
   std::sort(candidates.begin(), candidates.end());
-  for (const uint64_t offset : candidates) {
-    const bool is_free = std::none_of(placed.begin(), placed.end(), [&](uint32_t other) {
-      return alive_together(requests[other], request) && offset < places[other].offset + requests[other].nbytes &&
-             places[other].offset < offset + request.nbytes;
-    });
-    if (is_free) {
-      return offset;
-    }
-  }
-  return candidates.back();
+  const auto found = std::find_if(candidates.begin(), candidates.end(), [&](int64_t offset) {
+    return std::none_of(forbidden.begin(), forbidden.end(),
+                        [&](const ForbiddenOffsets& f) { return f.low < offset && offset < f.high; });
+  });
+  return static_cast<uint64_t>(found == candidates.end() ? candidates.back() : *found);
 }
 
 inline uint64_t smallest_arena(const std::vector<Request>& requests) {
@@ -45,7 +43,7 @@ inline uint64_t smallest_arena(const std::vector<Request>& requests) {
     std::vector<uint32_t> placed;
     uint64_t size = 0;
     for (const uint32_t index : order) {
-      const uint64_t offset = lowest_fit(requests, places, placed, requests[index]);
+      const uint64_t offset = lowest_fit(requests, places, placed, index);
       places[index] = {1, offset};
       placed.push_back(index);
       size = std::max(size, offset + requests[index].nbytes);

@@ -179,6 +179,92 @@ TEST(Lifetimes, LoopsKeepWhatTheyRead) {
             "x 0-2 16\nk 1-10 16\nc,u,cx,bx,y 2-11 16\nt 6-8 16\nz 11-12 16\n");
 }
 
+/// "b over a 72 72": the results that may overlap their inputs, and how far off they begin. `body` reads %x and makes
+/// %y; both are images of eight channels.
+std::string overlaps_of(const std::string& body, const char* inputs = "%x: i8[1, 8, 5, 5]<0, 2, 3, 1>") {
+  const std::unique_ptr<ir::Program> program = parsed(R"(
+  constant @w : i8[8, 1, 3, 3] = splat(1)
+  constant @s : f32[1] = [1.0]
+  method @m()" + std::string(inputs) + R"() stage(lowered) {
+    %w = constant @w : i8[8, 1, 3, 3]
+    %s = constant @s : f32[1]
+)" + body + "}");
+  LifetimeOptions options;
+  options.overlap_inputs = true;
+  const Result<Lifetimes> lifetimes = compute_lifetimes(*program->methods.at(0), options);
+  std::string out;
+  for (const Lifetime& life : lifetimes.get().planned) {
+    if (life.over.input != Overlap::kNone) {
+      out += life.values.front()->name + " over " + lifetimes.get().planned[life.over.input].values.front()->name +
+             " " + std::to_string(life.over.in_front) + " " + std::to_string(life.over.behind) + "\n";
+    }
+  }
+  return out;
+}
+
+/// A depthwise convolution of 3 x 3 windows.
+std::string convolved(const std::string& from, const std::string& to,
+                      const std::string& type = "i8[1, 8, 5, 5]<0, 2, 3, 1>", const std::string& groups = "8") {
+  return to + " = et::quantized_convolution.out(" + from +
+         ", 0.5, 0, %w, %s, none, [1, 1], [1, 1], [1, 1], false, [0, 0], " + groups + ", 0.5, 0, -128, 127) : " + type +
+         "\n";
+}
+
+TEST(Lifetimes, ResultsMayOverlapInputsThatNothingReadsLater) {
+  EXPECT_EQ(overlaps_of(convolved("%x", "%a") + convolved("%a", "%b") + "return %b"),
+            "a over x 56 56\nb over a 56 56\n");
+}
+
+/// Each of these would be overwritten while it is needed, or is no call that the kernel works in place for.
+TEST(Lifetimes, OtherResultsLieApart) {
+  const std::string image = "i8[1, 8, 5, 5]<0, 2, 3, 1>";
+  EXPECT_EQ(
+      overlaps_of(convolved("%x", "%a") +
+                  "%b = et::quantized_add.out(%a, 1.0, 0, %x, 1.0, 0, 1.0, 0, -128, 127) : " + image + "\nreturn %b"),
+      "")
+      << "the input is read once more";
+  EXPECT_EQ(overlaps_of(convolved("%x", "%a") + "return %a, %x"), "") << "the input is returned";
+  EXPECT_EQ(overlaps_of("%v = alias(%x) : " + image + " alias(%x)\n" + convolved("%x", "%a") +
+                        "%b = aten::neg.out(%v) : " + image + "\nreturn %a, %b"),
+            "")
+      << "a view of the input is read later";
+  EXPECT_EQ(overlaps_of(convolved("%x", "%a", "i8[1, 8, 5, 5]") + "return %a"), "") << "row-major";
+  EXPECT_EQ(overlaps_of(convolved("%x", "%a") + "return %a", "%x: i8[s0:{1..1}, 8, 5, 5]<0, 2, 3, 1>"), "")
+      << "a size is known at run time";
+  EXPECT_EQ(
+      overlaps_of(convolved("%x", "%a", "i8[2, 8, 5, 5]<0, 2, 3, 1>") + "return %a", "%x: i8[2, 8, 5, 5]<0, 2, 3, 1>"),
+      "")
+      << "two images";
+  EXPECT_EQ(overlaps_of(convolved("%x", "%a", image, "2") + "return %a"), "") << "groups";
+  EXPECT_EQ(overlaps_of("%r = cond(%p) : " + image + " {\nregion @true() {\n" + convolved("%x", "%t") +
+                            "return %t\n}\nregion @false() {\n%f = aten::neg.out(%x) : " + image +
+                            "\nreturn %f\n}\n}\n" + convolved("%r", "%a") + "return %a",
+                        "%p: bool, %x: i8[1, 8, 5, 5]<0, 2, 3, 1>"),
+            "")
+      << "control flow";
+}
+
+TEST(PlanMemory, OverlappingResultsTakeOneBufferAndADistance) {
+  const std::unique_ptr<ir::Program> program = parsed(R"(
+  constant @w : i8[8, 1, 3, 3] = splat(1)
+  constant @s : f32[1] = [1.0]
+  method @m(%x: i8[1, 8, 5, 5]<0, 2, 3, 1>) stage(lowered) {
+    %w = constant @w : i8[8, 1, 3, 3]
+    %s = constant @s : f32[1]
+)" + convolved("%x", "%a") + convolved("%a", "%b") + convolved("%b", "%c") +
+                                                      "return %c }");
+  MemoryPlans plans;
+  plans.common.lifetimes.overlap_inputs = true;
+  PlanReport report;
+  ASSERT_EQ(plan_memory(*program, plans, &report), Error::Ok);
+  EXPECT_EQ(report[0].planned_nbytes, 208u + 64u);  // 200 and 56, each in whole lines
+  EXPECT_EQ(report[0].max_live_nbytes, 256u);
+  EXPECT_EQ(check_allocations(*program->methods[0], plans.common), Error::Ok);
+  MemoryPlan apart = plans.common;
+  apart.lifetimes.overlap_inputs = false;
+  EXPECT_EQ(check_allocations(*program->methods[0], apart), Error::InvalidArgument);
+}
+
 TEST(PlanMemory, PlacesEverythingAndChecksIt) {
   const auto program = parsed(R"(
   buffer @b : f32[4] = [1.0, 0.0, 0.0, 0.0]

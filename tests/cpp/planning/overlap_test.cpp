@@ -47,6 +47,23 @@ TEST(CheckPlan, RefusesWrongPlans) {
   EXPECT_EQ(check({pinned}, {{1, 0}}), Error::InvalidArgument) << "in another arena than it must be";
 }
 
+/// A result may overlap its input, no nearer than it says and nothing but its input.
+TEST(CheckPlan, HoldsOverlapsToTheirDistances) {
+  Request result = request(4, 9, 64);
+  result.over = {0, 16, 32};
+  const std::vector<Request> requests{request(0, 4, 64), result};
+  EXPECT_EQ(check(requests, {{1, 16}, {1, 0}}), Error::Ok);
+  EXPECT_EQ(check(requests, {{1, 0}, {1, 32}}), Error::Ok);
+  EXPECT_EQ(check(requests, {{1, 0}, {1, 64}}), Error::Ok) << "apart";
+  EXPECT_EQ(check(requests, {{1, 0}, {1, 0}}), Error::InvalidArgument) << "no distance";
+  EXPECT_EQ(check(requests, {{1, 0}, {1, 16}}), Error::InvalidArgument) << "too near behind";
+  std::vector<Request> wrong = requests;
+  wrong[0].last = 5;
+  EXPECT_EQ(check(wrong, {{1, 16}, {1, 0}}), Error::InvalidArgument) << "the input is read later";
+  EXPECT_EQ(check({requests[0], result, request(4, 4, 64)}, {{1, 16}, {1, 0}, {1, 32}}), Error::InvalidArgument)
+      << "over another one";
+}
+
 /// A long life under many short ones is still seen at the end.
 TEST(CheckPlan, RemembersLongLives) {
   std::vector<Request> requests{request(0, 100, 16)};

@@ -100,6 +100,49 @@ TEST(GreedyPlanner, NearTheOptimumOnSmallRandomLifetimes) {
   EXPECT_GE(exact, kCases * 95 / 100);
 }
 
+/// Layers that each write over their input, in front of it or behind it: one buffer and a distance hold all of them.
+TEST(GreedyPlanner, ResultsThatOverlapTheirInputsTakeTurnsInBothDirections) {
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 10; ++i) {
+    requests.push_back(request(i, i + 1, 8000));
+    if (i > 0) {
+      requests.back().over = {i - 1, i % 2 != 0 ? 448u : 256u, i % 2 != 0 ? 448u : 256u};
+    }
+  }
+  const std::vector<Arena> arenas{{"a", 0}};
+  std::vector<Placement> places;
+  ASSERT_EQ(GreedyPlanner().plan(requests, arenas, places), Error::Ok);
+  EXPECT_EQ(check_plan(requests, arenas, places, kAlignment), Error::Ok);
+  EXPECT_EQ(total(requests, places, 1), 8448u);
+}
+
+TEST(GreedyPlanner, NearTheOptimumWhereResultsMayOverlapTheirInputs) {
+  const std::vector<Arena> arenas{{"a", 0}};
+  uint64_t apart = 0, sum = 0, least = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<Request> requests = random_requests(random, 3 + random() % 5, 8);
+    const uint64_t without = smallest_arena(requests);
+    for (uint32_t i = 0; i < requests.size(); ++i) {
+      for (uint32_t j = 0; j < requests.size(); ++j) {
+        if (i != j && requests[j].last == requests[i].first && requests[j].first < requests[i].first) {
+          requests[i].over = {j, kAlignment * (random() % 20), kAlignment * (random() % 60)};
+        }
+      }
+    }
+    std::vector<Placement> places;
+    ASSERT_EQ(GreedyPlanner().plan(requests, arenas, places), Error::Ok);
+    ASSERT_EQ(check_plan(requests, arenas, places, kAlignment), Error::Ok);
+    const uint64_t best = smallest_arena(requests), got = total(requests, places, 1);
+    ASSERT_LE(best, got);
+    ASSERT_LE(best, without);
+    apart += without, sum += got, least += best;
+  }
+  EXPECT_LE(static_cast<double>(sum), 1.02 * static_cast<double>(least));
+  EXPECT_LT(sum, apart);
+}
+
 TEST(GreedyPlanner, LargeRandomLifetimesAreValidAndRepeatable) {
   std::mt19937 random(11);
   const std::vector<Request> requests = random_requests(random, 400, 500);

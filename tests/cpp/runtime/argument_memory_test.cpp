@@ -1,8 +1,33 @@
 // Which memory the arguments of a kernel may have: what is written lies apart from what is read, and is not a constant.
 #include "method_fixture.h"
+#include "runtime/overlapped_kernel.h"
 
 namespace et::test {
 namespace {
+
+TEST(KernelTest, OnlyPrepareLetsAnOutputOverlapAnInput) {
+  float memory[8] = {};
+  int64_t sizes[] = {4};
+  uint8_t order[] = {0};
+  int64_t strides[1];
+  TensorImpl in(ScalarType::Float, 1, sizes, strides, order, memory, 4 * sizeof(float));
+  TensorImpl out(ScalarType::Float, 1, sizes, strides, order, memory + 1, 4 * sizeof(float));
+  TensorImpl dynamic(ScalarType::Float, 1, sizes, strides, order, memory, 4 * sizeof(float),
+                     TensorShapeDynamism::kDynamicBound);
+  const auto overlaps = [](bool is_before_prepare, const char* signature, TensorImpl* from, TensorImpl* to) {
+    EValue values[] = {EValue(Tensor(from)), EValue(Tensor(to))};
+    EValue* args[] = {&values[0], &values[1]};
+    Overlap found;
+    return is_before_prepare ? find_overlap_before_prepare(signature, args, &found)
+                             : find_overlap(signature, args, &found);
+  };
+  EXPECT_FALSE(overlaps(true, "xo", &in, &out)) << "prepare looks at it";
+  EXPECT_TRUE(overlaps(true, "To", &in, &out));
+  EXPECT_TRUE(overlaps(true, "eo", &in, &out)) << "not where both begin";
+  EXPECT_TRUE(overlaps(false, "xo", &in, &out)) << "nobody looks at it";
+  EXPECT_TRUE(overlaps(true, "xo", &dynamic, &out)) << "it may be another one at the call";
+  EXPECT_TRUE(overlaps(true, "xo", &in, &in)) << "one tensor";
+}
 
 TEST(KernelTest, OutputsLieApartFromOtherTensors) {
   float memory[8] = {};

@@ -106,11 +106,12 @@ void Depthwise::pixel(int8_t* out) const {
 #endif
 
 void Depthwise::convolve(const int8_t* in, int8_t* out) const {
-  for (int32_t row = 0; row < windows_.out[0]; ++row) {
-    for (int32_t column = 0; column < windows_.out[1]; ++column, out += channels_) {
-      point_at(in, row, column);
-      pixel(out);
-    }
+  const int32_t pixels = windows_.out[0] * windows_.out[1];
+  ops::PixelOrder at(windows_, in, out);
+  out = at.first(out, pixels, channels_);
+  for (int32_t i = 0; i < pixels; ++i, at.next(), out += at.step * channels_) {
+    point_at(in, at.row, at.column);
+    pixel(out);
   }
 }
 

@@ -4,13 +4,11 @@
 #pragma once
 
 #include "kernels/cortex_m/product.h"
+#include "ops/image_windows.h"
 
 namespace et::kernels::cortex_m {
 
-/// How windows lie on an image: rows, then columns.
-struct ImageWindows {
-  int32_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
-};
+using ops::ImageWindows;
 
 class Depthwise {
  public:
@@ -22,7 +20,8 @@ class Depthwise {
 
   /// Channels [first, first + count) are computed from now on.
   Error choose(int32_t first, int32_t count);
-  /// One image; both pointers are to the first of the chosen channels.
+  /// One image; both pointers are to the first of the chosen channels. From the last pixel to the first where the
+  /// result lies behind the image.
   void convolve(const int8_t* in, int8_t* out) const;
 
  private:

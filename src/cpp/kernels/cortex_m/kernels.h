@@ -12,8 +12,8 @@ namespace et::kernels::cortex_m {
 
 using Arguments = Span<EValue* const>;
 
-#define ET_CORTEX_M_KERNEL(library, name, op, in_place) \
-  decltype(library::name##_out) name##_out; /*NOLINT*/  \
+#define ET_CORTEX_M_KERNEL(library, name, op, in_place, overlaps) \
+  decltype(library::name##_out) name##_out; /*NOLINT*/            \
   bool fits_##name(Arguments args);
 #include "kernels/cortex_m/rows.inc"
 #undef ET_CORTEX_M_KERNEL

@@ -11,11 +11,13 @@
 #pragma once
 
 #include "kernels/cortex_m/primitives.h"
+#include "ops/image_windows.h"
 
 namespace et::kernels::cortex_m {
 
 /// Output channels whose starts and scales are at hand at one time.
-constexpr int32_t kBlock = 64;
+constexpr int32_t kBlock = ops::kChannelsAtOnce;
+static_assert(kColumns <= ops::kPixelsAtOnce, "planned results lie as far from their images as that needs");
 
 /// The weights of a layer and what belongs to each of their rows.
 struct Filter {

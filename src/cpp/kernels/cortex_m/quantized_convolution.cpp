@@ -70,22 +70,22 @@ Error convolve(KernelContext& context, const Geometry& g, const Filter& filter, 
       for (int32_t n = 0; n < g.batch; ++n) {
         const int8_t* const image = in + static_cast<ptrdiff_t>(n) * g.in[0] * g.in[1] * g.in_channels +
                                     static_cast<ptrdiff_t>(group) * in_per_group;
-        int8_t* const to = out + static_cast<ptrdiff_t>(n) * pixels * g.out_channels + first;
+        int8_t* to = out + static_cast<ptrdiff_t>(n) * pixels * g.out_channels + first;
+        ops::PixelOrder at(g, image, to);
+        to = at.first(to, pixels, g.out_channels);
+        const ptrdiff_t out_step = at.step * g.out_channels;
         if (g.is_pointwise()) {
-          product.multiply(image, g.in_channels, pixels, to, g.out_channels);
+          product.multiply(at.first(image, pixels, g.in_channels), at.step * g.in_channels, pixels, to, out_step);
           continue;
         }
-        for (int32_t row = 0, column = 0, pixel = 0; pixel < pixels;) {
-          const int32_t count = std::min(kColumns, pixels - pixel);
-          for (int32_t i = 0; i < count; ++i) {
-            gather(g, image, filter.zero_point, row, column, columns + i * filter.depth);
-            if (++column == g.out[1]) {
-              column = 0, ++row;
-            }
+        for (int32_t left = pixels; left > 0;) {
+          const int32_t count = std::min(kColumns, left);
+          for (int32_t i = 0; i < count; ++i, at.next()) {
+            gather(g, image, filter.zero_point, at.row, at.column, columns + i * filter.depth);
           }
-          product.multiply(columns, filter.depth, count, to + static_cast<ptrdiff_t>(pixel) * g.out_channels,
-                           g.out_channels);
-          pixel += count;
+          product.multiply(columns, filter.depth, count, to, out_step);
+          to += count * out_step;
+          left -= count;
         }
       }
     }
@@ -109,19 +109,17 @@ Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter
   return Error::Ok;
 }
 
-/// Also gives `out` its sizes. Errors: those of the plain kernel. (Apart, so that its stack is free when sums are
-/// made.)
-[[gnu::noinline]] Error read_geometry(KernelContext& context, const Tensor& input, const Tensor& weight,
-                                      const portable::ConvolutionNumbers& numbers, const Tensor& out, Geometry* g) {
+/// `sizes`: of the output. Errors: those of the plain kernel. (Apart, so that its stack is free when sums are made.)
+[[gnu::noinline]] Error read_geometry(const Tensor& input, const Tensor& weight,
+                                      const portable::ConvolutionNumbers& numbers, Geometry* g, int64_t* sizes) {
   const int64_t groups = numbers.groups;
   ET_CHECK_OR_RETURN(groups > 0 && groups <= weight.size(0) && weight.size(1) * groups == input.size(1) &&
                          static_cast<int32_t>(weight.size(0)) % static_cast<int32_t>(groups) == 0,
                      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
                      ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
-  int64_t sizes[4] = {input.size(0), weight.size(0), 0, 0};  // portable::Sizes has room for more dimensions
+  sizes[0] = input.size(0), sizes[1] = weight.size(0);
   portable::ConvolutionExtents extents;
   ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, weight.sizes(), numbers, &extents, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   for (size_t d = 0; d < 2; ++d) {
     g->in[d] = static_cast<int32_t>(extents.in[d + 1]);
     g->out[d] = static_cast<int32_t>(extents.out[d + 1]);
@@ -145,6 +143,25 @@ bool are_small(IntArrayRef numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n >= 0 && n < 1 << 15; });
 }
 
+/// False where what is written would be read later. (Cold: at load, so that it is made small.)
+[[gnu::cold]] bool lies_well(Arguments args) {
+  const Tensor input = args[0]->to_tensor(), out = args[16]->to_tensor();
+  const auto image = reinterpret_cast<uintptr_t>(input.const_data_ptr());
+  const auto result = reinterpret_cast<uintptr_t>(out.const_data_ptr());
+  if (image == 0 || result == 0 || result >= image + input.nbytes() || image >= result + out.nbytes()) {
+    return true;
+  }
+  Geometry g;
+  int64_t sizes[4];
+  ops::Distances least;
+  return read_geometry(input, args[3]->to_tensor(),
+                       {args[6]->to_int_list(), args[7]->to_int_list(), args[8]->to_int_list(), false,
+                        args[10]->to_int_list(), args[11]->number_as_int()},
+                       &g, sizes) == Error::Ok &&
+         std::equal(sizes, sizes + 4, out.sizes().begin()) &&
+         ops::may_overlap(g, g.batch, g.in_channels, g.out_channels, g.groups, &least) && least.allow(image, result);
+}
+
 }  // namespace
 
 bool fits_quantized_convolution(Arguments args) {
@@ -156,7 +173,7 @@ bool fits_quantized_convolution(Arguments args) {
   return !args[9]->number_as_bool() && is_channels_last(input) && weight.numel() > 0 &&
          (is_channels_last(weight) || portable::is_contiguous(weight)) && is_channels_last(out.to_tensor()) &&
          are_small(input.sizes().subspan(2, 2)) && are_small(weight.sizes()) && are_small(args[6]->to_int_list()) &&
-         are_small(args[7]->to_int_list()) && are_small(args[8]->to_int_list());
+         are_small(args[7]->to_int_list()) && are_small(args[8]->to_int_list()) && lies_well(args);
 }
 
 Error quantized_convolution_out(KernelContext& context, const Tensor& input, double input_scale,
@@ -166,8 +183,10 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                                 double output_scale, int64_t output_zero_point, int64_t output_min, int64_t output_max,
                                 Tensor& out) {
   Geometry g;
+  int64_t sizes[4];  // portable::Sizes has room for more dimensions
   ET_RETURN_IF_ERROR(
-      read_geometry(context, input, weight, {stride, padding, dilation, transposed, output_padding, groups}, out, &g));
+      read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, &g, sizes));
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   Filter filter;

@@ -1,6 +1,7 @@
 #include "kernels/cortex_m/register.h"
 
 #include "kernels/cortex_m/kernels.h"
+#include "runtime/overlapped_kernel.h"
 
 namespace et::kernels::cortex_m {
 namespace {
@@ -11,15 +12,17 @@ Error prepare_if_fitting(runtime::PrepareContext&, Arguments args, void** state)
   return Fits(args) ? Error::Ok : Error::NotSupported;
 }
 
-template <auto Function, bool (*Fits)(Arguments), uint32_t InPlace>
+template <auto Function, bool (*Fits)(Arguments), uint32_t InPlace, uint32_t Overlaps>
 constexpr runtime::Kernel make_fitting_kernel(const char* name) {
-  runtime::Kernel kernel = make_kernel<Function, InPlace>(name, runtime::kPriorityOptimized);
+  runtime::Kernel kernel =
+      runtime::make_overlapped_kernel<Function, InPlace, Overlaps>(name, runtime::kPriorityOptimized);
   kernel.prepare = &prepare_if_fitting<Fits>;
   return kernel;
 }
 
 constexpr runtime::Kernel kKernels[] = {
-#define ET_CORTEX_M_KERNEL(library, name, op, in_place) make_fitting_kernel<&name##_out, &fits_##name, in_place>(op),
+#define ET_CORTEX_M_KERNEL(library, name, op, in_place, overlaps) \
+  make_fitting_kernel<&name##_out, &fits_##name, in_place, overlaps>(op),
 #include "kernels/cortex_m/rows.inc"
 #undef ET_CORTEX_M_KERNEL
     {nullptr, nullptr, nullptr},  // a build may select none of them

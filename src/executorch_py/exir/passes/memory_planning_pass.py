@@ -64,6 +64,8 @@ class MemoryPlanningPass:
         share_mutable_buffers: Accepted; methods always share the state that has one name, in an arena of its own.
         alignment: Bytes.
         memory_capacities: Memory id -> bytes, for machines with several memories (id 1 is the first arena).
+        overlap_inputs: For microcontrollers: integer convolutions may write over their own input. Only the kernels of
+            firmware work so; others refuse the file at load.
     """
 
     memory_planning_algo: str | Callable[..., Any] | None = None
@@ -74,6 +76,7 @@ class MemoryPlanningPass:
     share_mutable_buffers: bool = False
     alignment: int = 16
     memory_capacities: Mapping[int, int] = field(default_factory=dict)
+    overlap_inputs: bool = False
 
     def __post_init__(self) -> None:
         self.require_valid()
@@ -97,7 +100,7 @@ class MemoryPlanningPass:
         else:
             _kind_of(algorithm)
         for name in _FLAGS:
-            _arguments.flag(name, getattr(self, name))
+            _arguments.flag(name, getattr(self, name, False))
         if not self.alloc_mutable_buffers:
             raise NotSupportedError(
                 "alloc_mutable_buffers is False; state always has planned memory here: leave it True"
@@ -166,6 +169,7 @@ _FLAGS = (
     "alloc_graph_output",
     "alloc_mutable_buffers",
     "share_mutable_buffers",
+    "overlap_inputs",
 )
 
 _OWN = ("run", "call", "__call__", "requires", "ensures", "run_multimethod", "_algorithm")

@@ -1,0 +1,171 @@
+// Convolutions that write over their own input: as near to it as ops/image_windows.h allows they give what they give
+// apart from it, bit for bit, and nearer they are refused.
+#include "kernel_harness.h"
+#include "kernels/cortex_m/kernels.h"
+#include "ops/image_windows.h"
+
+namespace et::kernels::testing {
+namespace {
+
+constexpr const char* kOp = "et::quantized_convolution.out";
+
+struct Image {
+  std::vector<int64_t> sizes, strides = std::vector<int64_t>(4);
+  std::vector<uint8_t> order = dim_order(4, kChannelsLast);
+  TensorImpl impl;
+
+  explicit Image(std::vector<int64_t> of) : sizes(std::move(of)) { place(nullptr); }
+  size_t nbytes() const { return static_cast<size_t>(sizes[0] * sizes[1] * sizes[2] * sizes[3]); }
+  void place(char* at) {
+    impl = TensorImpl(ScalarType::Char, 4, sizes.data(), strides.data(), order.data(), at, nbytes());
+  }
+};
+
+class Convolution {
+ public:
+  explicit Convolution(uint32_t seed) : random_(seed) {
+    const int64_t kind = between(0, 2);  // any, pointwise, depthwise
+    const int64_t in_channels = between(1, between(0, 3) == 0 ? 64 : 9);
+    const int64_t out_channels = kind == 2 ? in_channels : between(1, between(0, 3) == 0 ? 64 : 9);
+    groups_ = kind == 2 ? in_channels : 1;
+    input_.sizes = {1, in_channels, 0, 0};
+    weight_.sizes = {out_channels, kind == 2 ? 1 : in_channels, 1, 1};
+    output_.sizes = {1, out_channels, 0, 0};
+    for (size_t d = 0; d < 2; ++d) {
+      const bool is_point = kind == 1;
+      const int64_t kernel = is_point ? 1 : between(1, 5), dilation = between(1, 2);
+      const int64_t stride = is_point && between(0, 3) != 0 ? 1 : between(1, 3);
+      const int64_t padding = is_point && between(0, 3) != 0 ? 0 : between(0, kernel);
+      const int64_t reach = dilation * (kernel - 1) + 1;
+      const int64_t size = std::max<int64_t>(reach - 2 * padding, 1) + between(0, 9);
+      input_.sizes[d + 2] = size;
+      weight_.sizes[d + 2] = kernel;
+      output_.sizes[d + 2] = (size + 2 * padding - reach) / stride + 1;
+      lists_[0][d] = stride, lists_[1][d] = padding, lists_[2][d] = dilation, lists_[3][d] = 0;
+      const auto set = [d](int32_t* to, int64_t value) { to[d] = static_cast<int32_t>(value); };
+      set(windows_.in, size), set(windows_.out, output_.sizes[d + 2]), set(windows_.kernel, kernel);
+      set(windows_.stride, stride), set(windows_.padding, padding), set(windows_.dilation, dilation);
+    }
+    given_ = random_bytes(input_.nbytes());
+    weights_ = random_bytes(weight_.nbytes());
+    weight_.place(weights_.data());
+    may_overlap_ = ops::may_overlap(windows_, 1, in_channels, out_channels, groups_, &least_);
+  }
+
+  /// What it computes with the image at `in` and the result at `out` of a memory; empty when it is refused.
+  std::vector<char> run(size_t in, size_t out) {
+    std::vector<char> memory(std::max(in + input_.nbytes(), out + output_.nbytes()), 0x5a);
+    std::copy(given_.begin(), given_.end(), memory.begin() + static_cast<ptrdiff_t>(in));
+    input_.place(memory.data() + in);
+    output_.place(memory.data() + out);
+    TensorImpl scales(ScalarType::Float, 1, &one_, &scale_stride_, &scale_order_, &weight_scale_, sizeof(float));
+    std::deque<EValue> values;
+    std::vector<EValue*> args;
+    const auto add = [&](EValue value) {
+      values.push_back(value);
+      args.push_back(&values.back());
+    };
+    std::deque<std::vector<EValue*>> items;
+    std::deque<runtime::BoxedList<int64_t>> lists;
+    const auto add_list = [&](int64_t* list) {
+      items.emplace_back();
+      for (size_t d = 0; d < 2; ++d) {
+        values.emplace_back(list[d]);
+        items.back().push_back(&values.back());
+      }
+      lists.push_back({items.back().data(), list, 2, false});
+      add(EValue(&lists.back()));
+    };
+    add(EValue(Tensor(&input_.impl))), add(EValue(0.02)), add(EValue(int64_t{-3}));
+    add(EValue(Tensor(&weight_.impl))), add(EValue(Tensor(&scales))), add(EValue());
+    add_list(lists_[0]), add_list(lists_[1]), add_list(lists_[2]);
+    add(EValue(false)), add_list(lists_[3]), add(EValue(groups_));
+    add(EValue(0.6)), add(EValue(int64_t{5})), add(EValue(int64_t{-128})), add(EValue(int64_t{127}));
+    add(EValue(Tensor(&output_.impl)));
+    const Span<EValue* const> span(args.data(), args.size());
+    if (!cortex_m::fits_quantized_convolution(span)) {
+      return {};
+    }
+    const Kernel* found[4];
+    EXPECT_GE(test_registry().find(kOp, found), 1u);
+    ExactAllocator temp, data;
+    runtime::RandomState state;
+    runtime::KernelContext context(&temp, &data, nullptr, &state, nullptr);
+    EXPECT_EQ(found[0]->run(context, span, nullptr), Error::Ok);
+    context.reset_temp();
+    return {memory.begin() + static_cast<ptrdiff_t>(out),
+            memory.begin() + static_cast<ptrdiff_t>(out + output_.nbytes())};
+  }
+  std::vector<char> run_apart() { return run(0, input_.nbytes()); }
+
+  int64_t between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+  const ops::Distances& least() const { return least_; }
+  bool may_overlap() const { return may_overlap_; }
+  /// The image and the result, the one so far behind the other, share a byte.
+  bool meet_in_front(size_t distance) const { return distance < output_.nbytes(); }
+  bool meet_behind(size_t distance) const { return distance < input_.nbytes(); }
+
+ private:
+  std::vector<char> random_bytes(size_t count) {
+    std::vector<char> bytes(count);
+    for (char& byte : bytes) {
+      byte = static_cast<char>(random_());
+    }
+    return bytes;
+  }
+
+  std::mt19937 random_;
+  Image input_{{1, 1, 1, 1}}, weight_{{1, 1, 1, 1}}, output_{{1, 1, 1, 1}};
+  ops::ImageWindows windows_;
+  ops::Distances least_;
+  bool may_overlap_;
+  int64_t groups_;
+  int64_t lists_[4][2];
+  std::vector<char> given_, weights_;
+  float weight_scale_ = 0.01f;
+  int64_t one_ = 1, scale_stride_ = 1;
+  uint8_t scale_order_ = 0;
+};
+
+TEST(CortexMOverlap, ConvolutionsOverTheirInputGiveWhatTheyGiveApartFromIt) {
+  int num_met = 0;
+  for (uint32_t seed = 0; seed < 3000 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    Convolution convolution(seed);
+    ASSERT_TRUE(convolution.may_overlap());
+    const std::vector<char> expected = convolution.run_apart();
+    ASSERT_FALSE(expected.empty());
+    const auto in_front = static_cast<size_t>(convolution.least().in_front);
+    const auto behind = static_cast<size_t>(convolution.least().behind);
+    const auto more = static_cast<size_t>(convolution.between(0, 40));
+    EXPECT_EQ(convolution.run(in_front, 0), expected) << in_front << " in front";
+    EXPECT_EQ(convolution.run(in_front + more, 0), expected) << in_front + more << " in front";
+    EXPECT_EQ(convolution.run(0, behind), expected) << behind << " behind";
+    EXPECT_EQ(convolution.run(0, behind + more), expected) << behind + more << " behind";
+    num_met += convolution.meet_in_front(in_front) && convolution.meet_behind(behind) ? 1 : 0;
+    if (in_front > 0 && convolution.meet_in_front(in_front - 1)) {
+      EXPECT_TRUE(convolution.run(in_front - 1, 0).empty()) << "too near in front";
+    }
+    if (behind - 1 > 0 && convolution.meet_behind(behind - 1)) {
+      EXPECT_TRUE(convolution.run(0, behind - 1).empty()) << "too near behind";
+    }
+  }
+  EXPECT_GT(num_met, 1000);  // else they were apart in most cases
+}
+
+TEST(CortexMOverlap, DistancesOfLayersOfKnownNetworks) {
+  // DS-CNN: 64 channels, 25 x 5; a window of 3 x 3 begins a row and a pixel in front, and its pixel ends one behind.
+  const ops::ImageWindows window{{25, 5}, {25, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}};
+  const ops::Distances depthwise = ops::distances(window, 64, 64, 1);
+  EXPECT_EQ(depthwise.in_front, 7 * 64);
+  EXPECT_EQ(depthwise.behind, 7 * 64);
+  const ops::ImageWindows point{{48, 48}, {48, 48}, {1, 1}, {1, 1}, {0, 0}, {1, 1}};
+  const ops::Distances wider = ops::distances(point, 8, 16, ops::kPixelsAtOnce);  // MobileNetV1-0.25
+  EXPECT_EQ(wider.in_front, 48 * 48 * 8 + 4 * 8);
+  EXPECT_EQ(wider.behind, 4 * 8);
+}
+
+}  // namespace
+}  // namespace et::kernels::testing
