@@ -40,23 +40,24 @@ class Support:
 class TOSAPartitioner(Partitioner):
     """Gives TOSA the largest parts that it can say.
 
-    These are the operators between quantize and dequantize: numbers become integers before a part
-    and floats behind it.
+    In the profile INT these are the operators between quantize and dequantize: numbers become integers before a part
+    and floats behind it. In the profile FP they are operators on floats.
 
     Args:
-        compile_spec: A specification ("TOSA-1.0+INT"), or a list of CompileSpec.
+        compile_spec: A specification ("TOSA-1.0+INT+int16", "TOSA-1.0+FP"), or a list of CompileSpec.
         accelerator: Whose limits hold, as Vela names it ("ethos-u55-128"); None: those of TOSA's level 8K.
         at_most: Only the first operators of a program, this many, go to TOSA; conversions do not count. None: all.
             The outputs are the same for every number, so that a model can move to the NPU operator by operator.
 
     Raises:
-        InvalidArgumentError: A specification or an accelerator that is not known; a negative number.
+        InvalidArgumentError: A specification or an accelerator that is not known; floats for an accelerator; a negative
+            number.
 
     Attributes:
         refusals: Name of each node of the last program that was not taken -> the reason.
     """
 
-    #: A loop is nothing that TOSA's profile INT has.
+    #: A loop is nothing that TOSA's profiles have.
     takes_recurrent_steps = True
 
     def __init__(

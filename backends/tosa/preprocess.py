@@ -7,8 +7,9 @@ from executorch_py.exir.backend.partitioner import DelegationSpec
 from .accelerators import FAMILIES
 
 BACKEND_ID = "TOSABackend"
-#: What is written: the profile of integers, with extensions: activations of 16 bits, weights of 4.
-PROFILE, EXTENSIONS = "TOSA-1.0+INT", ("int16", "int4")
+#: What is written: each profile with its extensions. Integers have activations of 16 bits and weights of 4; floats have
+#: 32 bits or 16, with bf16 both forms of these.
+PROFILES = {"TOSA-1.0+INT": ("int16", "int4"), "TOSA-1.0+FP": ("bf16",)}
 #: What an Ethos-U takes (Vela's report of supported operators).
 ETHOS_U = "TOSA-1.0+INT+int16+int4"
 
@@ -19,10 +20,14 @@ def compile_specs(tosa_spec: str, accelerator: str | None = None) -> list[Compil
     Raises:
         InvalidArgumentError: A specification or an accelerator that is not known.
     """
-    profile, *extensions = tosa_spec.replace(PROFILE, "INT", 1).split("+") if tosa_spec.startswith(PROFILE) else [""]
-    if profile != "INT" or not set(extensions) <= set(EXTENSIONS):
-        known = " and ".join(f"+{name}" for name in EXTENSIONS)
-        raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be {PROFILE}, where {known} may follow")
+    version, _, rest = tosa_spec.partition("+")
+    profile, *extensions = rest.split("+")
+    known = PROFILES.get(f"{version}+{profile}")
+    if known is None or not set(extensions) <= set(known):
+        texts = [f"{name}, where {' and '.join(f'+{e}' for e in more)} may follow" for name, more in PROFILES.items()]
+        raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be {', or '.join(texts)}")
+    if profile == "FP" and accelerator is not None:
+        raise InvalidArgumentError(f"{accelerator} takes integers only: quantize, and name the profile TOSA-1.0+INT")
     specs = [CompileSpec("tosa_spec", tosa_spec.encode())]
     if accelerator is not None:
         if not accelerator.startswith(tuple(FAMILIES)):

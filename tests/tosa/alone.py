@@ -7,7 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from executorch_py.codegen.flatbuffer import read_root
 from executorch_py.lowering.lowered_backend_module import LoweredBackendModule
+
+#: Numbers of TOSA's types.
+_DTYPES = {1: np.bool_, 3: np.int8, 4: np.int16, 5: np.int32, 7: np.float32, 8: np.float16}
+
+
+def inputs_of(payload: bytes) -> list[tuple[type, list[int]]]:
+    """Type and shape of each input of a payload."""
+    (region,) = read_root(payload, b"TOSA").tables(1)
+    (block,) = region.tables(1)
+    tensors = {tensor.text(0): (_DTYPES[tensor.scalar(2, "I")], tensor.numbers(1)) for tensor in block.tables(2)}
+    return [tensors[name] for name in block.texts(3)]
 
 
 class _Shapes(torch.nn.Module):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from executorch_py.backends.tosa import TOSAPartitioner
+from executorch_py.backends.tosa import TOSAPartitioner, reference
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.codegen.pte_delegates import delegates_of
+from tests.tosa.alone import as_program, inputs_of
 from tests.tosa.random_networks import RandomNetwork
+from tests.tosa.tools import tosa_python
 
 FIRST = int(os.environ.get("ET_SEED", "1")) * 1000
 # `make tosa` runs more.
@@ -21,15 +26,23 @@ COUNT = int(os.environ.get("ET_TOSA_CASES", "4"))
 PLAIN = et.ExecutorchBackendConfig(disabled_passes=["fuse-lstm-gates", "fuse-gru-gates", "fuse-recurrent-steps"])
 
 
+def _run_bytes(file: bytes, inputs: Sequence[Any]) -> Any:
+    return et.Runtime.get().load_program(file).load_method("forward").execute(tuple(inputs))
+
+
 def _run(program: Any, inputs: tuple[torch.Tensor, ...]) -> Any:
-    return et.Runtime.get().load_program(program.buffer).load_method("forward").execute(inputs)
+    return _run_bytes(program.buffer, inputs)
+
+
+def _exported(network: RandomNetwork, config: Any) -> torch.export.ExportedProgram:
+    data = [tuple(torch.randn_like(x) for x in network.inputs) for _ in range(2)]
+    shapes = ({0: torch.export.Dim.AUTO},) if network.dynamic else None
+    return quantizer.quantize(network, network.inputs, config, data, dynamic_shapes=shapes)
 
 
 def _check(seed: int) -> None:
     network = RandomNetwork(seed)
-    data = [tuple(torch.randn_like(x) for x in network.inputs) for _ in range(2)]
-    shapes = ({0: torch.export.Dim.AUTO},) if network.dynamic else None
-    exported = quantizer.quantize(network, network.inputs, "static_int8", data, dynamic_shapes=shapes)
+    exported = _exported(network, "static_int8")
     partitioner = TOSAPartitioner(accelerator=(None, "ethos-u55-128")[seed % 2])
     program = et.to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch(PLAIN)
     plain = et.to_edge_transform_and_lower(exported).to_executorch(PLAIN)
@@ -43,3 +56,30 @@ def _check(seed: int) -> None:
 @pytest.mark.parametrize("seed", [0, 10, *range(FIRST, FIRST + COUNT)])
 def test_random_networks(seed: int) -> None:
     _check(seed)
+
+
+_CONFIGURATIONS = (
+    ("TOSA-1.0+INT", lambda: quantizer.get_symmetric_quantization_config(is_per_channel=True)),
+    ("TOSA-1.0+INT+int16", quantizer.get_symmetric_a16w8_quantization_config),
+    ("TOSA-1.0+INT+int4", quantizer.get_symmetric_a8w4_quantization_config),
+)
+
+
+@pytest.mark.tosa
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_the_reference_model_gives_the_same_integers(seed: int) -> None:
+    """Each part, over all integers of its inputs' types."""
+    network = RandomNetwork(seed)
+    spec, configuration = _CONFIGURATIONS[seed % len(_CONFIGURATIONS)]
+    exported = _exported(network, quantizer.TOSAQuantizer(spec).set_global(configuration()))
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner(spec)])
+    rng = np.random.default_rng(seed)
+    for part in delegates_of(bytes(edge.to_executorch(PLAIN).buffer)):
+        inputs = [
+            rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+            for dtype, shape in inputs_of(part.payload)
+        ]
+        wanted = reference.run(part.payload, inputs, tosa_python())
+        file = as_program(part.payload, inputs, wanted)
+        for got, want in zip(_run_bytes(file, inputs), wanted, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=f"{spec}, {network.text}")

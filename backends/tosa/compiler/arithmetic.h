@@ -1,6 +1,6 @@
-/// Operators on int32 tensors of one rank, whose sizes are equal or 1: what integer functions are written with.
+/// Operators on tensors of int32 or floats of one rank, whose sizes are equal or 1: what functions are written with.
 ///
-/// For: emit_norms.cpp.
+/// For: emit_norms.cpp and real_*.cpp.
 #pragma once
 
 #include "backends/tosa/compiler/lowering.h"
@@ -11,20 +11,38 @@ class Arithmetic {
  public:
   explicit Arithmetic(Lowering& lowering) : lowering_(lowering) {}
 
+  const Shape& shape(TensorId a) const { return lowering_.writer.shape_of(a); }
   /// A number for tensors of the rank of `like`.
   TensorId number(TensorId like, int32_t value);
+  /// The same of its type, which has floats, or of another.
+  TensorId real(TensorId like, double value) { return real(like, lowering_.writer.type_of(like), value); }
+  TensorId real(TensorId like, payload::DType type, double value);
   TensorId add(TensorId a, TensorId b) { return lowering_.binary(payload::Op_ADD, a, b, shape_of(a, b)); }
   TensorId sub(TensorId a, TensorId b) { return lowering_.binary(payload::Op_SUB, a, b, shape_of(a, b)); }
   /// (a * b) >> shift in 64 bits, rounded half up.
-  TensorId mul(TensorId a, TensorId b, int shift) {
+  TensorId mul(TensorId a, TensorId b, int shift = 0) {
     return lowering_.binary(payload::Op_MUL, a, b, shape_of(a, b), shift);
   }
+  TensorId scaled(TensorId a, double factor) { return factor == 1 ? a : mul(a, real(a, factor)); }
+  TensorId shifted(TensorId a, double by) { return by == 0 ? a : add(a, real(a, by)); }
+  /// Any other operator of two; comparisons give BOOL.
+  TensorId binary(payload::Op op, TensorId a, TensorId b) { return lowering_.binary(op, a, b, shape_of(a, b)); }
+  /// Any operator of one whose attribute has no content: EXP, LOGICAL_NOT.
+  TensorId unary(payload::Op op, TensorId a);
+  TensorId negate(TensorId a);
+  TensorId clamp(TensorId a, double low, double high) { return lowering_.clamp(a, low, high); }
+  /// a where the condition is true, else b.
+  TensorId select(TensorId condition, TensorId a, TensorId b);
+  TensorId cast(TensorId a, payload::DType type);
+
   TensorId shift_left(TensorId a, TensorId by);
   /// Rounded half up.
   TensorId shift_right(TensorId a, TensorId by);
   TensorId leading_zeros(TensorId a);
   TensorId sum(TensorId a, int32_t axis);
   TensorId largest(TensorId a, int32_t axis);
+  /// REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PRODUCT, REDUCE_ALL or REDUCE_ANY; the axis stays, with one element.
+  TensorId reduce(payload::Op op, TensorId a, int32_t axis);
   /// The entry of each int8; entries stand from that of -128 on.
   TensorId table(TensorId a, const std::vector<int8_t>& entries);
   /// start - x * slope, then `steps` times r = r * (target - x * r) or r = r * (target - x * r^2), as
@@ -34,7 +52,6 @@ class Arithmetic {
 
  private:
   Shape shape_of(TensorId a, TensorId b) const;
-  TensorId reduced(TensorId a, payload::Op op, flatbuffers::Offset<void> attribute, int32_t axis);
 
   Lowering& lowering_;
 };

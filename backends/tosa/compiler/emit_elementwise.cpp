@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backends/tosa/compiler/emitters.h"
+#include "backends/tosa/compiler/operands.h"
 #include "ir/op_views.h"
 #include "numerics/exact_factor.h"
 #include "ops/arguments.h"
@@ -22,31 +23,6 @@ float scale_of(const ir::Node& node, size_t i) { return static_cast<float>(*numb
 
 Output output_of(const ir::Node& node) {
   return {*int_of(node.args()[kOutputZeroPoint]), *int_of(node.args()[kOutputMin]), *int_of(node.args()[kOutputMax])};
-}
-
-/// The operands in one form and of one rank, and the result's shape.
-struct Pair {
-  TensorId a = kNoTensor, b = kNoTensor;
-  Form form = Form::kRowMajor;
-  Shape out;
-};
-
-Pair operands(Lowering& lowering, const ir::Node& node) {
-  const ir::Value *a = node.args()[kSelf].value(), *b = node.args()[kOther].value();
-  const ir::TensorType& type = node.result()->type.tensor;
-  Pair out;
-  const bool same_rank = a->type.tensor.rank() == type.rank() && b->type.tensor.rank() == type.rank();
-  const bool is_image = lowering.form_of(a) == Form::kImage || lowering.form_of(b) == Form::kImage;
-  out.form = same_rank && is_image ? Form::kImage : Form::kRowMajor;
-  out.out = Lowering::shape_of(type, out.form);
-  const auto operand = [&](const ir::Value* value) {
-    Shape shape = Lowering::shape_of(value->type.tensor, out.form);
-    shape.insert(shape.begin(), out.out.size() - shape.size(), 1);
-    return lowering.reshape(lowering.get(value, out.form), shape);
-  };
-  out.a = operand(a);
-  out.b = a == b ? out.a : operand(b);
-  return out;
 }
 
 /// An integer of at most 21 bits as a factor of an operand, whose values have 8 bits and a sign: exact.
@@ -70,7 +46,7 @@ SumRescales own_rescales(const FixedPoint& sum) {
 }
 
 Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
-  const Pair pair = operands(lowering, node);
+  const Operands pair = operands_of(lowering, node, {kSelf, kOther});
   const int64_t a_zero = *int_of(node.args()[kSelfZeroPoint]), b_zero = *int_of(node.args()[kOtherZeroPoint]);
   const Output output = output_of(node);
   const FixedPoint sum = fixed_point(scale_of(node, kSelfScale), scale_of(node, kOtherScale),
@@ -81,8 +57,8 @@ Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) 
   const auto scaled = [&](TensorId from, int64_t zero_point, int32_t factor) {
     return lowering.rescale(from, payload::DType_INT32, {exact_factor(std::abs(factor))}, zero_point, 0);
   };
-  const TensorId a = scaled(pair.a, a_zero, by.a);
-  const TensorId total = lowering.binary(op, a, scaled(pair.b, b_zero, by.b), pair.out);
+  const TensorId a = scaled(pair.ids[0], a_zero, by.a);
+  const TensorId total = lowering.binary(op, a, scaled(pair.ids[1], b_zero, by.b), pair.shape);
   const TensorId out = lowering.rescale(total, payload::DType_INT8, {by.back}, 0, output.zero_point);
   lowering.set(node.result(), pair.form, lowering.clamp(out, output));
   return Error::Ok;
@@ -90,7 +66,7 @@ Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) 
 
 /// Of 16 bits, as WideSum has it.
 Error emit_wide_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
-  const Pair pair = operands(lowering, node);
+  const Operands pair = operands_of(lowering, node, {kSelf, kOther});
   const float output_scale = scale_of(node, kOutputScale);
   const float scales[] = {scale_of(node, kSelfScale) / output_scale, scale_of(node, kOtherScale) / output_scale};
   int exponent = 0;
@@ -102,9 +78,9 @@ Error emit_wide_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
     if (!factor) {
       return lowering.refuse(node, "cannot rescale by " + std::to_string(scales[i]));
     }
-    scaled[i] = lowering.rescale(i == 0 ? pair.a : pair.b, payload::DType_INT32, {*factor}, 0, 0);
+    scaled[i] = lowering.rescale(pair.ids[i], payload::DType_INT32, {*factor}, 0, 0);
   }
-  const TensorId sum = lowering.binary(op, scaled[0], scaled[1], pair.out);
+  const TensorId sum = lowering.binary(op, scaled[0], scaled[1], pair.shape);
   const Output output = output_of(node);
   const Rescale back{1 << 30, static_cast<int8_t>(30 + shift)};
   const TensorId out = lowering.rescale(sum, payload::DType_INT16, {back}, 0, output.zero_point);
@@ -122,12 +98,12 @@ Error emit_add(Lowering& lowering, const ir::Node& node) { return emit_sum(lower
 Error emit_sub(Lowering& lowering, const ir::Node& node) { return emit_sum(lowering, node, payload::Op_SUB); }
 
 Error emit_mul(Lowering& lowering, const ir::Node& node) {
-  const Pair pair = operands(lowering, node);
-  const TensorId a = lowering.widen(pair.a, *int_of(node.args()[kSelfZeroPoint]));
-  const TensorId b = lowering.widen(pair.b, *int_of(node.args()[kOtherZeroPoint]));
-  TensorId out = lowering.binary(payload::Op_MUL, a, b, pair.out);
+  const Operands pair = operands_of(lowering, node, {kSelf, kOther});
+  const TensorId a = lowering.widen(pair.ids[0], *int_of(node.args()[kSelfZeroPoint]));
+  const TensorId b = lowering.widen(pair.ids[1], *int_of(node.args()[kOtherZeroPoint]));
+  TensorId out = lowering.binary(payload::Op_MUL, a, b, pair.shape);
   const float factor = scale_of(node, kSelfScale) * scale_of(node, kOtherScale) / scale_of(node, kOutputScale);
-  const int64_t largest = lowering.writer.type_of(pair.a) == payload::DType_INT16 ? 1 << 30 : 255 * 255;
+  const int64_t largest = lowering.writer.type_of(pair.ids[0]) == payload::DType_INT16 ? 1 << 30 : 255 * 255;
   ET_RETURN_IF_ERROR(lowering.to_integers(node, out, {factor}, {largest}, output_of(node), &out));
   lowering.set(node.result(), pair.form, out);
   return Error::Ok;

@@ -175,7 +175,10 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
     pairs[2 * axis + 1] = given[2 * i + 1];
     shape[axis] += static_cast<int32_t>(given[2 * i] + given[2 * i + 1]);
   }
-  const TensorId filling = lowering.scalar(writer.type_of(from), static_cast<int64_t>(*number_of(call.value())));
+  const double number = *number_of(call.value());
+  const TensorId filling = is_floating(value->type.tensor.dtype)
+                               ? lowering.real(writer.type_of(from), 1, number)
+                               : lowering.scalar(writer.type_of(from), static_cast<int64_t>(number));
   const TensorId paddings = writer.add_shape(pairs);
   const TensorId out = writer.add_tensor(writer.type_of(from), shape);
   writer.add(payload::Op_PAD, payload::CreatePadAttribute(writer.builder).Union(), {from, paddings, filling}, out);
@@ -183,6 +186,7 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
+/// Repeats elements along each dim until the result is full.
 Error emit_expand(Lowering& lowering, const ir::Node& node) {
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
   Shape own = Lowering::shape_of(type_of(node, 0), Form::kRowMajor);

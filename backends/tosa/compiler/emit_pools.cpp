@@ -36,41 +36,6 @@ Average average_of(const ir::Node& node, size_t output_scale, int64_t count) {
   return {in / to * (1.0f / static_cast<float>(count)), *int_of(call.self_zero_point()), count, output};
 }
 
-/// Windows along rows and columns.
-struct Windows {
-  Window rows, columns;
-
-  std::vector<int32_t> stride() const { return numbers({rows.stride, columns.stride}); }
-  std::vector<int32_t> kernel() const { return numbers({rows.kernel, columns.kernel}); }
-  std::vector<int32_t> pad() const { return numbers({rows.before, rows.after, columns.before, columns.after}); }
-
- private:
-  static std::vector<int32_t> numbers(std::initializer_list<int64_t> values) {
-    return std::vector<int32_t>(values.begin(), values.end());
-  }
-};
-
-/// The windows of a pooling with these positions of arguments.
-Windows windows_of(const ir::Node& node, size_t kernel_size, size_t stride_at, size_t padding_at) {
-  const auto& args = node.args();
-  const ir::TensorType &in = args[0].value()->type.tensor, &result = node.result()->type.tensor;
-  const auto kernel = *spatial(args[kernel_size], 2, {}), stride = *spatial(args[stride_at], 2, kernel),
-             padding = *spatial(args[padding_at], 2, {0});
-  const auto along = [&](size_t i) {
-    return make_window(in.dims[2 + i].max, kernel[i], stride[i], 1, padding[i], result.dims[2 + i].max);
-  };
-  return {along(0), along(1)};
-}
-
-/// The node's image without the rows and columns at its end that no window reaches.
-TensorId cropped_image(Lowering& lowering, const ir::Node& node, const Windows& windows) {
-  const TensorId image = lowering.get(node.args()[0].value(), Form::kImage);
-  Shape shape = lowering.writer.shape_of(image);
-  shape[1] -= static_cast<int32_t>(windows.rows.crop);
-  shape[2] -= static_cast<int32_t>(windows.columns.crop);
-  return lowering.slice(image, {0, 0, 0, 0}, shape);
-}
-
 /// Most that an element of 8 or 16 bits adds to a sum.
 constexpr int64_t kSteps[] = {255, 32768};
 bool of_16_bits(const ir::Node& node) { return node.result()->type.tensor.dtype == ScalarType::Short; }
@@ -125,7 +90,8 @@ Error emit_whole(Lowering& lowering, const ir::Node& node, TensorId image, const
 /// would round to the scale of the input first.
 Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& windows, const Average& average) {
   PayloadWriter& writer = lowering.writer;
-  const TensorId image = cropped_image(lowering, node, windows);
+  const TensorId image =
+      lowering.crop(lowering.get(node.args()[0].value(), Form::kImage), windows.rows.crop, windows.columns.crop);
   const Shape shape = writer.shape_of(image);
   const int32_t channels = shape[3];
   const int64_t area = windows.rows.kernel * windows.columns.kernel;
@@ -170,7 +136,8 @@ Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::max_pool2d_with_indices;
   PayloadWriter& writer = lowering.writer;
   const Windows windows = windows_of(node, kKernelSize, kStride, kPadding);
-  const TensorId image = cropped_image(lowering, node, windows);
+  const TensorId image =
+      lowering.crop(lowering.get(node.args()[0].value(), Form::kImage), windows.rows.crop, windows.columns.crop);
   const std::vector<int32_t> kernel = windows.kernel(), stride = windows.stride(), pad = windows.pad();
   const TensorId out =
       writer.add_tensor(writer.type_of(image), Lowering::shape_of(node.result()->type.tensor, Form::kImage));
@@ -191,13 +158,7 @@ Error emit_avg_pool(Lowering& lowering, const ir::Node& node) {
 
 Error emit_adaptive_pool(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::et_quantized_adaptive_avg_pool2d;
-  const ir::TensorType& in = node.args()[kSelf].value()->type.tensor;
-  const ir::TensorType& result = node.result()->type.tensor;
-  const auto window = [&](size_t d) {
-    const int64_t kernel = in.dims[d].max / result.dims[d].max;
-    return make_window(in.dims[d].max, kernel, kernel, 1, 0, result.dims[d].max);
-  };
-  const Windows windows{window(2), window(3)};
+  const Windows windows = adaptive_windows_of(node);
   const int64_t area = windows.rows.kernel * windows.columns.kernel;
   const Average average = average_of(node, kOutputScale, area);
   const bool is_whole = windows.rows.out == 1 && windows.columns.out == 1;

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/tosa/compiler/convolution.h"
 #include "backends/tosa/compiler/emitters.h"
 #include "backends/tosa/compiler/op_support.h"
-#include "backends/tosa/compiler/windows.h"
 #include "numerics/exact_factor.h"
 #include "numerics/nibbles.h"
 #include "ops/arguments.h"
@@ -123,77 +123,18 @@ Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Pr
   return lowering.to_integers(node, sums, factors, largest, output, out, surplus);
 }
 
-struct Convolution {
-  Window rows, columns;
-  int64_t groups = 1, in_channels = 1, out_channels = 1;
-  Shape out;  ///< image
-};
-
-TensorId cropped(Lowering& lowering, TensorId image, const Window& rows, const Window& columns) {
-  Shape size = lowering.writer.shape_of(image);
-  size[1] -= static_cast<int32_t>(rows.crop);
-  size[2] -= static_cast<int32_t>(columns.crop);
-  return lowering.slice(image, {0, 0, 0, 0}, size);
-}
-
-/// CONV2D or DEPTHWISE_CONV2D of an image that fits.
-TensorId convolve(Lowering& lowering, const Convolution& c, TensorId image, TensorId weight,
-                  const std::vector<int32_t>& bias, int64_t zero_point, bool is_depthwise) {
-  PayloadWriter& writer = lowering.writer;
-  const auto channels = static_cast<int32_t>(bias.size());
-  const payload::DType sum = lowering.sum_type(image);
-  const std::vector<TensorId> inputs = {image, weight, lowering.bias(image, bias),
-                                        lowering.scalar(writer.type_of(image), zero_point),
-                                        lowering.scalar(writer.type_of(weight), 0)};
-  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
-  const std::vector<int32_t> pad = {number(c.rows.before), number(c.rows.after), number(c.columns.before),
-                                    number(c.columns.after)};
-  const std::vector<int32_t> stride = {number(c.rows.stride), number(c.columns.stride)};
-  const std::vector<int32_t> dilation = {number(c.rows.dilation), number(c.columns.dilation)};
-  Shape shape = c.out;
-  shape[3] = channels;
-  const TensorId sums = writer.add_tensor(sum, shape);
-  if (is_depthwise) {
-    const auto attribute =
-        payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, sum);
-    writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
-  } else {
-    const auto attribute = payload::CreateConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false, sum);
-    writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
-  }
-  return sums;
-}
-
 Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& read, const Convolution& c,
                       int64_t zero_point, const Output& output) {
-  using namespace ops::arguments::et_quantized_convolution;
-  PayloadWriter& writer = lowering.writer;
-  const size_t taps = read.values.size() / static_cast<size_t>(c.in_channels * c.out_channels);
-  const auto height = static_cast<int32_t>(c.rows.kernel), width = static_cast<int32_t>(c.columns.kernel);
-  const Shape dims = {static_cast<int32_t>(c.in_channels), static_cast<int32_t>(c.out_channels), height, width};
-  const std::string values = permuted_bytes(read.values.data(), 1, dims, {1, 2, 3, 0});
+  const size_t count = read.values.size() / static_cast<size_t>(c.out_channels);
+  const std::string values = permuted_bytes(read.values.data(), 1, c.weight_dims(), {1, 2, 3, 0});
   Product p = read;
-  const TensorId image = lowering.get(node.args()[kInput].value(), Form::kImage);
-  const size_t count = taps * static_cast<size_t>(c.in_channels);
-  add_bounds(p, values, count, reach_of(writer.type_of(image), zero_point));
-  const Shape& from = writer.shape_of(image);
-  const auto number = [](int64_t value) { return static_cast<int32_t>(value); };
-  // (size - 1) * stride + kernel + pads = out
-  const int32_t bottom = c.out[1] - number((from[1] - 1) * c.rows.stride + c.rows.kernel - c.rows.before);
-  const int32_t right = c.out[2] - number((from[2] - 1) * c.columns.stride + c.columns.kernel - c.columns.before);
-  const std::vector<int32_t> pad = {-number(c.rows.before), bottom, -number(c.columns.before), right};
-  const std::vector<int32_t> stride = {number(c.rows.stride), number(c.columns.stride)};
-  const auto channels = static_cast<int32_t>(p.bias.size());
-  const TensorId weight = weight_constant(lowering, p, image, {channels, height, width, dims[0]}, values);
-  const std::vector<TensorId> inputs = {image, weight, lowering.bias(image, p.bias),
-                                        lowering.scalar(writer.type_of(image), zero_point),
-                                        lowering.scalar(writer.type_of(weight), 0)};
-  TensorId result = writer.add_tensor(lowering.sum_type(image), c.out);
-  const auto attribute =
-      payload::CreateTransposeConv2dAttributeDirect(writer.builder, &pad, &stride, false, lowering.sum_type(image));
-  writer.add(payload::Op_TRANSPOSE_CONV2D, attribute.Union(), inputs, result);
-  ET_RETURN_IF_ERROR(finish_product(lowering, node, result, p, 0, p.bias.size(), output, count, &result));
-  lowering.set(node.result(), Form::kImage, result);
+  const TensorId image =
+      lowering.get(node.args()[ops::arguments::et_quantized_convolution::kInput].value(), Form::kImage);
+  add_bounds(p, values, count, reach_of(lowering.writer.type_of(image), zero_point));
+  const TensorId weight = weight_constant(lowering, p, image, c.weight_shape(), values);
+  TensorId out = c.convolve(lowering, image, weight, lowering.bias(image, p.bias), zero_point);
+  ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, count, &out));
+  lowering.set(node.result(), Form::kImage, out);
   return Error::Ok;
 }
 
@@ -202,68 +143,32 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
 Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::et_quantized_convolution;
   const auto& args = node.args();
-  const ir::TensorType& in = args[kInput].value()->type.tensor;
-  const ir::TensorType& result = node.result()->type.tensor;
-  const bool transposed = *int_of(args[kTransposed]) != 0;
-  const size_t dims = in.rank() - 2;
-  Convolution c;
-  c.groups = *int_of(args[kGroups]);
-  c.in_channels = in.dims[1].max;
-  c.out_channels = result.dims[1].max;
-  c.out = Lowering::shape_of(result, Form::kImage);
+  const Convolution c(node, kConvolutionOfIntegers);
   Product p = read_product(lowering.program(), args[kWeight], args[kWeightScales], args[kBias],
-                           transposed ? c.in_channels : c.out_channels, *number_of(args[kInputScale]),
+                           c.transposed ? c.in_channels : c.out_channels, *number_of(args[kInputScale]),
                            *number_of(args[kOutputScale]), false);
   p.bias.resize(static_cast<size_t>(c.out_channels), 0);
-  const auto stride = spatial(args[kStride], dims, {1}), padding = spatial(args[kPadding], dims, {0}),
-             dilation = spatial(args[kDilation], dims, {1});
-  const auto window = [&](size_t d) {
-    return make_window(in.dims[2 + d].max, p.dims[2 + d], (*stride)[d], (*dilation)[d], (*padding)[d],
-                       result.dims[2 + d].max);
-  };
-  c.columns = window(dims - 1);
-  c.rows = dims == 2 ? window(0) : make_window(1, 1, 1, 1, 0, 1);
   const int64_t zero_point = *int_of(args[kInputZeroPoint]);
   const Output output = output_of(node, kOutputZeroPoint);
-  if (transposed) {
-    c.rows.stride = dims == 2 ? (*stride)[0] : 1;
-    c.columns.stride = (*stride)[dims - 1];
+  if (c.transposed) {
     return emit_transposed(lowering, node, p, c, zero_point, output);
   }
-
-  const auto height = static_cast<int32_t>(c.rows.kernel), width = static_cast<int32_t>(c.columns.kernel);
-  const auto per_group = static_cast<int32_t>(c.in_channels / c.groups);
-  const size_t count = static_cast<size_t>(height) * static_cast<size_t>(width) * static_cast<size_t>(per_group);
-  const TensorId image = cropped(lowering, lowering.get(args[kInput].value(), Form::kImage), c.rows, c.columns);
+  const size_t count = p.values.size() / static_cast<size_t>(c.out_channels);
+  const TensorId image = c.cropped(lowering, lowering.get(args[kInput].value(), Form::kImage));
   add_bounds(p, p.values, count, reach_of(lowering.writer.type_of(image), zero_point));
-  const auto outs = static_cast<int32_t>(c.out_channels / c.groups);
-  TensorId out = kNoTensor;
-  if (per_group == 1 && c.groups > 1) {
-    const auto channels = static_cast<int32_t>(c.in_channels);
+  std::vector<TensorId> parts;
+  for (const Convolution::Group& group : c.parts()) {
     const TensorId weight =
-        weight_constant(lowering, p, image, {height, width, channels, outs},
-                        permuted_bytes(p.values.data(), 1, {channels, outs, height, width}, {2, 3, 0, 1}));
-    out = convolve(lowering, c, image, weight, p.bias, zero_point, true);
-    ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, count, &out));
-  } else {
-    std::vector<TensorId> parts;
-    for (int32_t group = 0; group < c.groups; ++group) {
-      const size_t first = static_cast<size_t>(group * outs);
-      Shape size = lowering.writer.shape_of(image);
-      size[3] = per_group;
-      const TensorId weight = weight_constant(
-          lowering, p, image, {outs, height, width, per_group},
-          permuted_bytes(p.values.data() + first * count, 1, {outs, per_group, height, width}, {0, 2, 3, 1}));
-      const TensorId part = lowering.slice(image, {0, 0, 0, int64_t{group} * per_group}, size);
-      const std::vector<int32_t> bias(p.bias.begin() + group * outs, p.bias.begin() + (group + 1) * outs);
-      TensorId sums = convolve(lowering, c, part, weight, bias, zero_point, false);
-      ET_RETURN_IF_ERROR(
-          finish_product(lowering, node, sums, p, first, static_cast<size_t>(outs), output, count, &sums));
-      parts.push_back(sums);
-    }
-    out = lowering.concat(parts, 3);
+        weight_constant(lowering, p, image, c.weight_shape(),
+                        permuted_bytes(p.values.data() + group.first * count, 1, c.weight_dims(), c.weight_order()));
+    const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
+    const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
+    TensorId sums =
+        c.convolve(lowering, c.part_of(lowering, image, group), weight, lowering.bias(image, bias), zero_point);
+    ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, group.first, group.count, output, count, &sums));
+    parts.push_back(sums);
   }
-  lowering.set(node.result(), Form::kImage, out);
+  lowering.set(node.result(), Form::kImage, lowering.concat(parts, 3));
   return Error::Ok;
 }
 
@@ -277,15 +182,14 @@ Error emit_linear(Lowering& lowering, const ir::Node& node) {
   const int32_t outs = p.dims[0];
   p.bias.resize(static_cast<size_t>(outs), 0);
   const int64_t zero_point = *int_of(args[kInputZeroPoint]);
-  Convolution c;  // of 1x1: rows of the input are the image's
   const auto rows = static_cast<int32_t>(in.max_numel() / columns);
-  c.out = {1, rows, 1, outs};
+  const Convolution c = Convolution::of_rows(rows, outs);
   const TensorId image = lowering.reshape(lowering.get(args[kInput].value(), Form::kRowMajor),
                                           {1, rows, 1, static_cast<int32_t>(columns)});
   const auto count = static_cast<size_t>(columns);
   add_bounds(p, p.values, count, reach_of(lowering.writer.type_of(image), zero_point));
   const TensorId weight = weight_constant(lowering, p, image, {outs, 1, 1, static_cast<int32_t>(columns)}, p.values);
-  TensorId out = convolve(lowering, c, image, weight, p.bias, zero_point, false);
+  TensorId out = c.convolve(lowering, image, weight, lowering.bias(image, p.bias), zero_point);
   ET_RETURN_IF_ERROR(
       finish_product(lowering, node, out, p, 0, p.bias.size(), output_of(node, kOutputZeroPoint), count, &out));
   lowering.set(node.result(), Form::kRowMajor,

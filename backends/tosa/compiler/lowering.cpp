@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "backends/tosa/compiler/op_support.h"
+#include "base/half.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::tosa::compiler {
@@ -19,10 +20,10 @@ bool is_same_memory(const ir::TensorType& type) {
   return one_pixel || type.dims[1].max == 1;
 }
 
-template <typename T>
-std::string bytes_of(const std::vector<int64_t>& numbers) {
+template <typename T, typename Number>
+std::string bytes_of(const std::vector<Number>& numbers) {
   std::string out;
-  for (const int64_t number : numbers) {
+  for (const Number number : numbers) {
     const auto value = static_cast<T>(number);
     out.append(reinterpret_cast<const char*>(&value), sizeof(T));
   }
@@ -76,12 +77,21 @@ MergedTranspose merge_axes(const Shape& shape, const std::vector<int32_t>& perms
   return out;
 }
 
+std::string bytes_of_floats(payload::DType type, const std::vector<float>& numbers) {
+  switch (type) {
+    case payload::DType_FP16: return bytes_of<Half>(numbers);
+    case payload::DType_BF16: return bytes_of<BFloat16>(numbers);
+    default: return bytes_of<float>(numbers);
+  }
+}
+
 std::string bytes_as(payload::DType type, const std::vector<int64_t>& numbers) {
   switch (type) {
     case payload::DType_INT8: return bytes_of<int8_t>(numbers);
     case payload::DType_INT16: return bytes_of<int16_t>(numbers);
     case payload::DType_INT48: return bytes_of_48_bits(numbers);
-    default: return bytes_of<int32_t>(numbers);
+    case payload::DType_INT32: return bytes_of<int32_t>(numbers);
+    default: return bytes_of_floats(type, std::vector<float>(numbers.begin(), numbers.end()));
   }
 }
 
@@ -168,6 +178,7 @@ payload::DType Lowering::type_of(ScalarType dtype) {
     case ScalarType::Int: return payload::DType_INT32;
     case ScalarType::Bool: return payload::DType_BOOL;
     case ScalarType::Half: return payload::DType_FP16;
+    case ScalarType::BFloat16: return payload::DType_BF16;
     default: return payload::DType_FP32;
   }
 }
@@ -279,6 +290,13 @@ TensorId Lowering::slice(TensorId from, const std::vector<int64_t>& start, const
   return out;
 }
 
+TensorId Lowering::crop(TensorId image, int64_t rows, int64_t columns) {
+  Shape size = writer.shape_of(image);
+  size[1] -= static_cast<int32_t>(rows);
+  size[2] -= static_cast<int32_t>(columns);
+  return slice(image, {0, 0, 0, 0}, size);
+}
+
 TensorId Lowering::concat(const std::vector<TensorId>& parts, int32_t axis) {
   if (parts.size() == 1) {
     return parts.front();
@@ -296,6 +314,11 @@ TensorId Lowering::concat(const std::vector<TensorId>& parts, int32_t axis) {
 
 TensorId Lowering::scalar(payload::DType type, int64_t value) {
   return writer.add_constant(type, {1}, bytes_as(type, {value}));
+}
+
+TensorId Lowering::reals(payload::DType type, Shape shape, const std::vector<double>& values) {
+  return writer.add_constant(type, std::move(shape),
+                             bytes_of_floats(type, std::vector<float>(values.begin(), values.end())));
 }
 
 TensorId Lowering::rescale(TensorId from, payload::DType type, const std::vector<Rescale>& factors, int64_t in_zero,
@@ -329,14 +352,23 @@ TensorId Lowering::clamp(TensorId from, const Output& output) {
   if (output.min <= lowest_of_type && output.max >= -1 - lowest_of_type) {
     return from;
   }
-  const std::string low = bytes_as(type, {output.min}), high = bytes_as(type, {output.max});
+  return clamp_to(from, bytes_as(type, {output.min}), bytes_as(type, {output.max}));
+}
+
+TensorId Lowering::clamp(TensorId from, double low, double high) {
+  const payload::DType type = writer.type_of(from);
+  return clamp_to(from, bytes_of_floats(type, {static_cast<float>(low)}),
+                  bytes_of_floats(type, {static_cast<float>(high)}));
+}
+
+TensorId Lowering::clamp_to(TensorId from, const std::string& low, const std::string& high) {
   const auto bytes = [&](const std::string& text) {
     writer.builder.ForceVectorAlignment(text.size(), 1, 8);
     return writer.builder.CreateVector(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   };
   const auto lowest = bytes(low);
   const auto highest = bytes(high);
-  const TensorId out = writer.add_tensor(type, writer.shape_of(from));
+  const TensorId out = writer.add_tensor(writer.type_of(from), writer.shape_of(from));
   const auto attribute =
       payload::CreateClampAttribute(writer.builder, lowest, highest, payload::NanPropagationMode_PROPAGATE);
   writer.add(payload::Op_CLAMP, attribute.Union(), {from}, out);
@@ -344,7 +376,16 @@ TensorId Lowering::clamp(TensorId from, const Output& output) {
 }
 
 payload::DType Lowering::sum_type(TensorId activations) const {
-  return writer.type_of(activations) == payload::DType_INT16 ? payload::DType_INT48 : payload::DType_INT32;
+  switch (writer.type_of(activations)) {
+    case payload::DType_INT8: return payload::DType_INT32;
+    case payload::DType_INT16: return payload::DType_INT48;
+    default: return writer.type_of(activations);
+  }
+}
+
+payload::DType Lowering::accumulator(TensorId activations) const {
+  const payload::DType type = sum_type(activations);
+  return type == payload::DType_FP16 || type == payload::DType_BF16 ? payload::DType_FP32 : type;
 }
 
 TensorId Lowering::bias(TensorId activations, const std::vector<int32_t>& values) {
@@ -390,16 +431,19 @@ Error Lowering::to_16_bits(const ir::Node& node, TensorId sums, const std::vecto
 }
 
 TensorId Lowering::binary(payload::Op op, TensorId a, TensorId b, const Shape& shape, int shift) {
-  const TensorId out = writer.add_tensor(writer.type_of(a), shape);
+  const bool compares = op == payload::Op_EQUAL || op == payload::Op_GREATER || op == payload::Op_GREATER_EQUAL;
+  const TensorId out = writer.add_tensor(compares ? payload::DType_BOOL : writer.type_of(a), shape);
   std::vector<TensorId> inputs = {a, b};
   flatbuffers::Offset<void> attribute;
   if (op == payload::Op_MUL) {
     inputs.push_back(scalar(payload::DType_INT8, shift));
-    attribute = payload::CreateMulAttribute(writer.builder).Union();
-  } else if (op == payload::Op_SUB) {
-    attribute = payload::CreateSubAttribute(writer.builder).Union();
+  }
+  if (op == payload::Op_MAXIMUM) {
+    attribute = payload::CreateMaximumAttribute(writer.builder, payload::NanPropagationMode_PROPAGATE).Union();
+  } else if (op == payload::Op_MINIMUM) {
+    attribute = payload::CreateMinimumAttribute(writer.builder, payload::NanPropagationMode_PROPAGATE).Union();
   } else {
-    attribute = payload::CreateAddAttribute(writer.builder).Union();
+    attribute = writer.no_content();
   }
   writer.add(op, attribute, inputs, out);
   return out;

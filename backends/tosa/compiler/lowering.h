@@ -68,8 +68,13 @@ class Lowering {
   TensorId reshape(TensorId from, const Shape& shape);
   TensorId transpose(TensorId from, const std::vector<int32_t>& perms);
   TensorId slice(TensorId from, const std::vector<int64_t>& start, const Shape& size);
+  /// An image without these rows and columns at its end.
+  TensorId crop(TensorId image, int64_t rows, int64_t columns);
   TensorId concat(const std::vector<TensorId>& parts, int32_t axis);
   TensorId scalar(payload::DType type, int64_t value);
+  /// Numbers of a type with floats; one, for tensors of this rank.
+  TensorId reals(payload::DType type, Shape shape, const std::vector<double>& values);
+  TensorId real(payload::DType type, size_t rank, double value) { return reals(type, Shape(rank, 1), {value}); }
   /// One multiplier for all, or one for each element of the last dim.
   TensorId rescale(TensorId from, payload::DType type, const std::vector<Rescale>& factors, int64_t in_zero,
                    int64_t out_zero);
@@ -77,14 +82,18 @@ class Lowering {
   TensorId widen(TensorId from, int64_t zero_point);
   /// Clamps where the range is narrower than the type's.
   TensorId clamp(TensorId from, const Output& output);
+  /// The same for floats, whose bounds may be infinite.
+  TensorId clamp(TensorId from, double low, double high);
   /// Sums to the integers of the node's result: rescale with these factors, then clamp. `largest`: bounds of the sums'
   /// magnitudes, one or one for each factor. `surplus`: bits that sums for 16 bits lose first.
   Error to_integers(const ir::Node& node, TensorId sums, const std::vector<float>& factors,
                     const std::vector<int64_t>& largest, const Output& output, TensorId* out, int surplus = 0);
-  /// The type in which products of such activations are added up, and a bias of that type.
+  /// The type of products of such activations, and of their bias: floats stay what they are.
   payload::DType sum_type(TensorId activations) const;
+  /// That in which they are added up.
+  payload::DType accumulator(TensorId activations) const;
   TensorId bias(TensorId activations, const std::vector<int32_t>& values);
-  /// `shift`: of MUL, whose products have 64 bits.
+  /// Comparisons give BOOL. `shift`: of MUL, whose products have 64 bits.
   TensorId binary(payload::Op op, TensorId a, TensorId b, const Shape& shape, int shift = 0);
 
  private:
@@ -93,6 +102,7 @@ class Lowering {
   };
 
   TensorId convert(const ir::Value* value, Form form);
+  TensorId clamp_to(TensorId from, const std::string& low, const std::string& high);
   Error to_16_bits(const ir::Node& node, TensorId sums, const std::vector<float>& factors, int64_t largest, int surplus,
                    const Output& output, TensorId* out);
 

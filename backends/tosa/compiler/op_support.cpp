@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "backends/tosa/compiler/emitters.h"
-#include "backends/tosa/compiler/windows.h"
+#include "backends/tosa/compiler/float_operators.h"
+#include "backends/tosa/compiler/limits.h"
 #include "ir/op_views.h"
 #include "numerics/integer_softmax.h"
 #include "ops/arguments.h"
@@ -20,8 +21,7 @@ using passes::ints_of;
 using passes::number_of;
 
 constexpr const char* kTaken = "";
-constexpr size_t kMaxRank = 6;        // TOSA's level 8K
-constexpr int64_t kMaxKernel = 8192;  // the same, of kernels, strides and paddings
+constexpr size_t kMaxRank = 6;  // TOSA's level 8K
 constexpr int64_t kMaxExtent = 1 << 30;
 
 /// What `vela --supported-ops-report` (5.2) says of TOSA operators: U85 has level 8K whole, but no more channels.
@@ -33,36 +33,6 @@ constexpr Accelerator kAccelerators[] = {
 };
 
 std::string number(int64_t value) { return std::to_string(value); }
-
-/// Limits of windows that move: convolutions and poolings.
-std::string window_refusal(const Question& q, const Window& rows, const Window& columns, bool is_pool) {
-  for (const Window* w : {&rows, &columns}) {
-    if (w->kernel * w->dilation > kMaxKernel || w->stride > kMaxKernel || w->before > kMaxKernel ||
-        w->after > kMaxKernel) {
-      return "a kernel, stride or padding above TOSA's level 8K, which has 8192";
-    }
-    if (w->crop >= w->size) {
-      return "windows that reach no element";
-    }
-  }
-  const Accelerator* device = q.target.accelerator;
-  if (device == nullptr) {
-    return kTaken;
-  }
-  const std::string name(device->prefix);
-  if (std::max(rows.stride, columns.stride) > device->max_stride) {
-    return "a stride of " + number(std::max(rows.stride, columns.stride)) + ", " + name + " has " +
-           number(device->max_stride);
-  }
-  const int64_t height = is_pool ? device->max_pool_height : device->max_kernel_height;
-  const int64_t area = is_pool ? device->max_pool_area : device->max_kernel_area;
-  const int64_t tall = (rows.kernel - 1) * rows.dilation + 1, wide = (columns.kernel - 1) * columns.dilation + 1;
-  if (tall > height || tall * wide > area) {
-    return "a kernel of " + number(tall) + " x " + number(wide) + ", " + name + " has " + number(height) +
-           " rows and an area of " + number(area);
-  }
-  return kTaken;
-}
 
 /// Whether a factor between scales is one that RESCALE has.
 std::string factor_refusal(double factor) {
@@ -79,15 +49,6 @@ std::string depth_refusal(const Question& q, int64_t depth) {
          number(device->max_depth);
 }
 
-std::string constants_refusal(const Question& q, size_t weight, size_t scales, size_t bias) {
-  for (const size_t i : {weight, scales, bias}) {
-    if (!q.arg(i).is_none() && passes::constant_of(q.program, q.arg(i)) == nullptr) {
-      return "a weight, scale or bias that is not constant";
-    }
-  }
-  return kTaken;
-}
-
 std::string product_factors_refusal(const Question& q, size_t scales, double in, double out) {
   for (const double scale : passes::numbers_of(*passes::constant_of(q.program, q.arg(scales)))) {
     if (const std::string why = factor_refusal(in * scale / out); !why.empty()) {
@@ -99,47 +60,9 @@ std::string product_factors_refusal(const Question& q, size_t scales, double in,
 
 std::string convolution(const Question& q) {
   using namespace ops::arguments::et_quantized_convolution;
-  const ir::TensorType& in = q.type(kInput);
-  const size_t dims = in.rank() - 2;
-  if (dims != 1 && dims != 2) {
-    return "only 1-D and 2-D convolution";
-  }
-  std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
-  if (!why.empty()) {
-    return why;
-  }
-  if (why = depth_refusal(q, q.type(kWeight).dims[1].max); !why.empty()) {
-    return why;
-  }
-  const auto stride = spatial(q.arg(kStride), dims, {1}), padding = spatial(q.arg(kPadding), dims, {0}),
-             dilation = spatial(q.arg(kDilation), dims, {1});
-  if (!stride || !padding || !dilation) {
-    return "strides, paddings or dilations that are computed at run time";
-  }
-  const ir::TensorType& weight = q.type(kWeight);
-  const bool transposed = *int_of(q.arg(kTransposed)) != 0;
-  if (transposed) {
-    const bool dilated = std::any_of(dilation->begin(), dilation->end(), [](int64_t d) { return d != 1; });
-    if (*int_of(q.arg(kGroups)) != 1 || dilated) {
-      return "a transposed convolution with groups or dilation";
-    }
-    for (size_t d = 0; d < dims; ++d) {
-      if ((*padding)[d] >= weight.dims[2 + d].max) {
-        return "a transposed convolution whose padding is not smaller than its kernel";
-      }
-      const Accelerator* device = q.target.accelerator;
-      if (device != nullptr && (*stride)[d] > device->max_transposed_stride) {
-        return "a transposed convolution with a stride of " + number((*stride)[d]) + ", " +
-               std::string(device->prefix) + " has " + number(device->max_transposed_stride);
-      }
-    }
-  } else {
-    const auto window = [&](size_t d) {
-      return make_window(in.dims[2 + d].max, weight.dims[2 + d].max, (*stride)[d], (*dilation)[d], (*padding)[d],
-                         q.result_type().dims[2 + d].max);
-    };
-    why = window_refusal(q, dims == 2 ? window(0) : make_window(1, 1, 1, 1, 0, 1), window(dims - 1), false);
-  }
+  std::string why = constants_refusal(q, {kWeight, kWeightScales, kBias});
+  why = why.empty() ? convolution_refusal(q, kConvolutionOfIntegers, false) : why;
+  why = why.empty() ? depth_refusal(q, q.type(kWeight).dims[1].max) : why;
   return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
                                                *number_of(q.arg(kOutputScale)))
                      : why;
@@ -150,7 +73,7 @@ std::string linear(const Question& q) {
   if (q.type(kInput).rank() == 0) {
     return "a scalar";
   }
-  std::string why = constants_refusal(q, kWeight, kWeightScales, kBias);
+  std::string why = constants_refusal(q, {kWeight, kWeightScales, kBias});
   why = why.empty() ? depth_refusal(q, q.type(kInput).dims.back().max) : why;
   return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
                                                *number_of(q.arg(kOutputScale)))
@@ -204,10 +127,8 @@ std::string softmax(const Question& q) {
 
 std::string layer_norm(const Question& q) {
   using namespace ops::arguments::et_quantized_layer_norm;
-  for (const size_t i : {kWeight, kBias}) {
-    if (!q.arg(i).is_none() && passes::constant_of(q.program, q.arg(i)) == nullptr) {
-      return "a weight or bias that is not constant";
-    }
+  if (const std::string why = constants_refusal(q, {kWeight, kBias}); !why.empty()) {
+    return why;
   }
   if (!ints_of(q.arg(kNormalizedShape))) {
     return "sizes that are computed at run time";
@@ -219,30 +140,18 @@ std::string layer_norm(const Question& q) {
   return norm_output_of(q.program, q.node, norm).fits ? kTaken : "scales whose ratio RESCALE cannot say";
 }
 
-std::string image_only(const Question& q) { return q.type(0).rank() == 4 ? kTaken : "only images of rank 4"; }
-
 std::string max_pool(const Question& q) {
   using namespace ops::arguments::max_pool2d_with_indices;
-  std::string why = image_only(q);
-  const auto kernel = spatial(q.arg(kKernelSize), 2, {});
-  const auto stride = kernel ? spatial(q.arg(kStride), 2, *kernel) : std::nullopt;
-  const auto padding = spatial(q.arg(kPadding), 2, {0}), dilation = spatial(q.arg(kDilation), 2, {1});
-  if (!why.empty() || !stride || !padding || !dilation) {
-    return why.empty() ? "windows that are computed at run time" : why;
-  }
-  if (*dilation != std::vector<int64_t>{1, 1}) {
-    return "a pooling with dilation";
+  if (const auto dilation = spatial(q.arg(kDilation), 2, {1}); dilation != std::vector<int64_t>{1, 1}) {
+    return dilation ? "a pooling with dilation" : "windows that are computed at run time";
   }
   for (size_t i = 1; i < q.node.results().size(); ++i) {
     if (!q.node.graph()->is_unused(q.node.result(i))) {
       return "the places of its maxima are used";
     }
   }
-  const auto window = [&](size_t d) {
-    return make_window(q.type(0).dims[2 + d].max, (*kernel)[d], (*stride)[d], 1, (*padding)[d],
-                       q.result_type().dims[2 + d].max);
-  };
-  return window_refusal(q, window(0), window(1), true);
+  const std::string why = pool_refusal(q, kKernelSize, kStride, kPadding);
+  return why.empty() ? window_refusal(q, windows_of(q.node, kKernelSize, kStride, kPadding), true) : why;
 }
 
 std::string average_factor(const Question& q, size_t output_scale, int64_t count) {
@@ -258,48 +167,33 @@ std::string average_factor(const Question& q, size_t output_scale, int64_t count
 
 std::string avg_pool(const Question& q) {
   using namespace ops::arguments::et_quantized_avg_pool2d;
-  const auto kernel = spatial(q.arg(kKernelSize), 2, {});
-  const auto stride = kernel ? spatial(q.arg(kStride), 2, *kernel) : std::nullopt;
-  const auto padding = spatial(q.arg(kPadding), 2, {0});
-  std::string why = image_only(q);
-  if (!why.empty() || !stride || !padding) {
-    return why.empty() ? "windows that are computed at run time" : why;
+  std::string why = pool_refusal(q, kKernelSize, kStride, kPadding);
+  if (!why.empty()) {
+    return why;
   }
-  const auto window = [&](size_t d) {
-    return make_window(q.type(0).dims[2 + d].max, (*kernel)[d], (*stride)[d], 1, (*padding)[d],
-                       q.result_type().dims[2 + d].max);
-  };
-  const Window rows = window(0), columns = window(1);
-  const bool is_padded = rows.before + rows.after + columns.before + columns.after > 0;
-  const bool beyond = rows.after > (*padding)[0] || columns.after > (*padding)[1];
+  const Windows windows = windows_of(q.node, kKernelSize, kStride, kPadding);
+  const std::vector<int64_t> padding = *spatial(q.arg(kPadding), 2, {0});
+  const std::vector<int32_t> pad = windows.pad();
+  const bool is_padded = std::any_of(pad.begin(), pad.end(), [](int32_t p) { return p > 0; });
+  const bool beyond = windows.rows.after > padding[0] || windows.columns.after > padding[1];
   if (is_padded && !int_of(q.arg(kDivisorOverride)) && (beyond || int_of(q.arg(kCountIncludePad)).value_or(1) == 0)) {
     return "averages whose divisor is not the same everywhere";
   }
-  const int64_t count = int_of(q.arg(kDivisorOverride)).value_or((*kernel)[0] * (*kernel)[1]);
-  why = average_factor(q, kOutputScale, count);
-  return why.empty() ? window_refusal(q, rows, columns, false) : why;
+  const int64_t area = windows.rows.kernel * windows.columns.kernel;
+  why = average_factor(q, kOutputScale, int_of(q.arg(kDivisorOverride)).value_or(area));
+  return why.empty() ? window_refusal(q, windows, false) : why;
 }
 
 std::string adaptive_pool(const Question& q) {
   using namespace ops::arguments::et_quantized_adaptive_avg_pool2d;
-  const std::string why = image_only(q);
+  const std::string why = adaptive_pool_refusal(q);
   if (!why.empty()) {
     return why;
   }
-  int64_t count = 1;
-  for (size_t d = 2; d < 4; ++d) {
-    if (q.type(0).dims[d].max % q.result_type().dims[d].max != 0) {
-      return "windows of different sizes";
-    }
-    count *= q.type(0).dims[d].max / q.result_type().dims[d].max;
-  }
-  const auto window = [&](size_t d) {
-    const int64_t kernel = q.type(0).dims[d].max / q.result_type().dims[d].max;
-    return make_window(q.type(0).dims[d].max, kernel, kernel, 1, 0, q.result_type().dims[d].max);
-  };
-  const std::string factor = average_factor(q, kOutputScale, count);
-  const bool is_whole = q.result_type().dims[2].max == 1 && q.result_type().dims[3].max == 1;
-  return factor.empty() && !is_whole ? window_refusal(q, window(2), window(3), false) : factor;
+  const Windows windows = adaptive_windows_of(q.node);
+  const std::string factor = average_factor(q, kOutputScale, windows.rows.kernel * windows.columns.kernel);
+  const bool is_whole = windows.rows.out == 1 && windows.columns.out == 1;
+  return factor.empty() && !is_whole ? window_refusal(q, windows, false) : factor;
 }
 
 std::string mean(const Question& q) {
@@ -360,7 +254,7 @@ std::string pad(const Question& q) {
   }
   const double filling = *number_of(call.value());
   const double half = q.type(0).dtype == ScalarType::Short ? 0x1p15 : 0x1p7;
-  if (filling < -half || filling >= half || filling != std::floor(filling)) {
+  if (!is_floating(q.type(0).dtype) && (filling < -half || filling >= half || filling != std::floor(filling))) {
     return "a filling that is none of its integers";
   }
   return std::all_of(list->begin(), list->end(), [](int64_t p) { return p >= 0 && p <= kMaxKernel; })
@@ -372,6 +266,9 @@ std::string pad(const Question& q) {
 /// is refused are asked for again without it. A quantize behind a dequantize brings integers to another scale or range.
 std::string conversion(const Question& q) {
   const ir::Value* from = q.arg(0).value();
+  if (q.target.floats) {
+    return "it is from or to integers, which the profile FP leaves outside: TOSA-1.0+INT takes what is between them";
+  }
   if (q.node.op != passes::kQuantizePerTensor) {
     return q.node.graph()->is_output(q.node.result()) ? "its numbers are used as floats: integers end before it"
                                                       : kTaken;
@@ -381,6 +278,11 @@ std::string conversion(const Question& q) {
   }
   const auto in = passes::affine_of(*from->producer()), out = passes::affine_of(q.node);
   return in && out ? factor_refusal(in->scale / out->scale) : kTaken;
+}
+
+/// Of the profile FP; in INT a quantizer writes the steps.
+std::string recurrent(const Question&) {
+  return "a recurrent layer, whose steps are not written out: call an nn.LSTMCell or nn.GRUCell for each, or quantize";
 }
 
 constexpr OperatorRow kRows[] = {
@@ -417,6 +319,11 @@ constexpr OperatorRow kRows[] = {
     {op::cat, "CONCAT", &concatenate, &emit_concatenate},
     {op::constant_pad_nd, "PAD", &pad, &emit_pad},
     {op::expand_copy, "TILE", &moves, &emit_expand},
+    {op::repeat, "TILE", &moves, &emit_expand},
+    {op::lstm_input, "", &recurrent, nullptr},
+    {op::gru_input, "", &recurrent, nullptr},
+    {op::rnn_tanh_input, "", &recurrent, nullptr},
+    {op::rnn_relu_input, "", &recurrent, nullptr},
 };
 
 std::string type_refusal(const Target& target, const ir::Value* value) {
@@ -437,6 +344,14 @@ std::string type_refusal(const Target& target, const ir::Value* value) {
     if (dim.max == 0 || dim.max > kMaxExtent) {
       return "a tensor without elements, or too large";
     }
+  }
+  if (target.floats) {
+    const bool is_taken = type.dtype == ScalarType::Float || type.dtype == ScalarType::Half ||
+                          type.dtype == ScalarType::Bool || (type.dtype == ScalarType::BFloat16 && target.bf16);
+    return is_taken ? kTaken
+           : type.dtype == ScalarType::BFloat16
+               ? "a tensor of torch.bfloat16, which a specification has with the extension bf16: TOSA-1.0+FP+bf16"
+               : std::string("a tensor of type ") + to_string(type.dtype) + ", which the profile FP has not";
   }
   if (is_floating(type.dtype)) {
     return "it computes on floats, which the profile INT has not: it is not quantized, or has no form on such integers";
@@ -475,19 +390,25 @@ bool is_conversion(const ir::Node& node) {
                                      passes::kDequantizePerChannel, passes::kDequantizePerGroup});
 }
 
-/// "TOSA-1.0+INT", and extensions behind it.
+/// A profile and extensions behind it.
 void read_specification(std::string_view text, Target& out) {
-  constexpr std::string_view kProfile = "TOSA-1.0+INT";
-  bool is_known = text.substr(0, kProfile.size()) == kProfile;
-  for (std::string_view rest = text.substr(std::min(kProfile.size(), text.size())); is_known && !rest.empty();) {
+  constexpr std::string_view kVersion = "TOSA-1.0", kIntegers = "+INT", kFloats = "+FP";
+  const std::string_view profile = text.substr(std::min(kVersion.size(), text.size()));
+  out.floats = profile.substr(0, kFloats.size()) == kFloats;
+  bool is_known =
+      text.substr(0, kVersion.size()) == kVersion && (out.floats || profile.substr(0, kIntegers.size()) == kIntegers);
+  std::string_view rest = profile.substr(std::min((out.floats ? kFloats : kIntegers).size(), profile.size()));
+  while (is_known && !rest.empty()) {
     const std::string_view word = rest.substr(0, rest.find('+', 1));
     out.int16 = out.int16 || word == "+int16";
     out.int4 = out.int4 || word == "+int4";
-    is_known = word == "+int16" || word == "+int4";
+    out.bf16 = out.bf16 || word == "+bf16";
+    is_known = out.floats ? word == "+bf16" : word == "+int16" || word == "+int4";
     rest.remove_prefix(word.size());
   }
   if (!is_known) {
-    out.problem = "the compile spec tosa_spec is '" + std::string(text) + "', must be TOSA-1.0+INT, with +int16, +int4";
+    out.problem = "the compile spec tosa_spec is '" + std::string(text) +
+                  "', must be TOSA-1.0+INT, with +int16, +int4, or TOSA-1.0+FP, with +bf16";
   }
 }
 
@@ -511,9 +432,19 @@ Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
 }
 
 const OperatorRow* find_operator(std::string_view op) {
-  const auto* found =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const OperatorRow& row) { return row.op == op; });
-  return found == std::end(kRows) ? nullptr : found;
+  const Span<const OperatorRow> families[] = {{kRows, std::size(kRows)},
+                                              float_elementwise_operators(),
+                                              float_product_operators(),
+                                              float_reduction_operators(),
+                                              float_pool_operators()};
+  for (const Span<const OperatorRow>& family : families) {
+    for (const OperatorRow& row : family) {
+      if (row.op == op) {
+        return &row;
+      }
+    }
+  }
+  return nullptr;
 }
 
 std::string refusal_of(const Question& q) {
@@ -536,7 +467,8 @@ std::string refusal_of(const Question& q) {
       [&](const ir::Value* input) { why = why.empty() && !is_data(q, input) ? type_refusal(q.target, input) : why; });
   why = why.empty() ? zero_point_refusal(q) : why;
   if (why.empty() && row == nullptr) {
-    return "TOSA has no such operator on integers, or it is not written yet";
+    return std::string("TOSA has no such operator on ") + (q.target.floats ? "floats" : "integers") +
+           ", or it is not written yet";
   }
   return why.empty() ? row->refusal(q) : why;
 }

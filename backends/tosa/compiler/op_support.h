@@ -31,6 +31,8 @@ struct Accelerator {
 /// What compile specs ask for.
 struct Target {
   const Accelerator* accelerator = nullptr;
+  bool floats = false;               ///< the profile FP, else INT
+  bool bf16 = false;                 ///< its extension
   bool int16 = false, int4 = false;  ///< extensions: activations of 16 bits, weights of 4
   std::string problem;               ///< why no part can be compiled for it; "" = none
 };

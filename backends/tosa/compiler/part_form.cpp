@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "backends/tosa/compiler/op_support.h"
 #include "ir/copy.h"
 #include "passes/pass_manager.h"
 
@@ -15,6 +16,18 @@ constexpr std::string_view kPasses[] = {
     "eliminate-dead-code",
 };
 
+/// Of the profile FP: operators stay what they are.
+constexpr std::string_view kFloatPasses[] = {
+    "eliminate-no-ops",
+    "fold-constants",
+    "fold-conv-batch-norm",
+    "drop-unused-results",
+    "fuse-linear",
+    "fold-constants",
+    "eliminate-common-subexpressions",
+    "eliminate-dead-code",
+};
+
 }  // namespace
 
 Error make_part_form(const passes::BackendPart& part, PartForm& out, ir::Diagnostics& diagnostics) {
@@ -23,7 +36,9 @@ Error make_part_form(const passes::BackendPart& part, PartForm& out, ir::Diagnos
   passes::PassContext context{out.program, diagnostics};
   context.evaluator = part.evaluator;
   context.tabulate_16_bits = true;
-  return passes::PassManager().run(Span<const std::string_view>(kPasses, std::size(kPasses)), out.program, context);
+  const Span<const std::string_view> integers(kPasses, std::size(kPasses)),
+      floats(kFloatPasses, std::size(kFloatPasses));
+  return passes::PassManager().run(read_target(part.compile_specs).floats ? floats : integers, out.program, context);
 }
 
 }  // namespace et::backends::tosa::compiler

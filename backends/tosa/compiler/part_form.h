@@ -1,7 +1,8 @@
 /// The form in which a part is compiled: its quantize and dequantize nodes and what stands between them have become
 /// operators on integers (et::quantized_*), by the same passes that make them for the kernels.
 ///
-/// For: register.cpp. So a part computes what the kernels would, and one table of patterns serves both.
+/// For: register.cpp. So a part computes what the kernels would, and one table of patterns serves both. In the profile
+/// FP operators stay what they are.
 #pragma once
 
 #include "passes/backend_compiler.h"

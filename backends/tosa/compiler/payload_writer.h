@@ -36,6 +36,8 @@ class PayloadWriter {
   /// A shape with a CONST_SHAPE operator.
   TensorId add_shape(const std::vector<int64_t>& values);
 
+  /// The attribute of operators that have no content in theirs.
+  flatbuffers::Offset<void> no_content() { return payload::CreateAddAttribute(builder).Union(); }
   /// An operator with one result. The number of its attribute in the schema's union is its own.
   void add(payload::Op op, flatbuffers::Offset<void> attribute, const std::vector<TensorId>& inputs, TensorId output);
 

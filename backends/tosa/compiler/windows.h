@@ -26,4 +26,23 @@ Window make_window(int64_t size, int64_t kernel, int64_t stride, int64_t dilatio
 std::optional<std::vector<int64_t>> spatial(const ir::Argument& argument, size_t count,
                                             const std::vector<int64_t>& otherwise);
 
+/// Windows along rows and columns, and as attributes have them.
+struct Windows {
+  Window rows, columns;
+
+  std::vector<int32_t> stride() const { return numbers({rows.stride, columns.stride}); }
+  std::vector<int32_t> kernel() const { return numbers({rows.kernel, columns.kernel}); }
+  std::vector<int32_t> pad() const { return numbers({rows.before, rows.after, columns.before, columns.after}); }
+
+ private:
+  static std::vector<int32_t> numbers(std::initializer_list<int64_t> values) {
+    return std::vector<int32_t>(values.begin(), values.end());
+  }
+};
+
+/// The windows of a pooling of images with these positions of arguments.
+Windows windows_of(const ir::Node& node, size_t kernel_size, size_t stride, size_t padding);
+/// Those of an adaptive one, whose windows are all of one size.
+Windows adaptive_windows_of(const ir::Node& node);
+
 }  // namespace et::backends::tosa::compiler

@@ -18,6 +18,8 @@ constexpr uint32_t kMaxEntries = 1u << 20;
 constexpr uint32_t kMaxShapeValues = 2 * kMaxRank;
 constexpr uint32_t kUndefined = UINT32_MAX;
 
+bool is_half(DType dtype) { return dtype == payload::DType_FP16 || dtype == payload::DType_BF16; }
+
 int compare(const flatbuffers::String& a, const flatbuffers::String& b) {
   const int order = std::memcmp(a.data(), b.data(), std::min<size_t>(a.size(), b.size()));
   return order != 0 ? order : (a.size() > b.size()) - (a.size() < b.size());
@@ -238,6 +240,11 @@ Error GraphLoader::make_operations() {
     const Error error = make_operation(source, operands);
     if (error != Error::Ok) {
       ET_LOG_CONTEXT("TOSA payload: operator %" PRIu32 " is %s", i, payload::EnumNameOp(source.op()));
+      if (operation.num_inputs > 0 && is_half(operation.in(0).dtype)) {
+        ET_LOG_CONTEXT(
+            "TOSA payload: floats of 16 bits run in Arm's reference model, in Python "
+            "executorch_py.backends.tosa.reference.run; the interpreter has those of 32");
+      }
       return error;
     }
   }
