@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "runtime/host/instruction_set.h"
-#include "runtime/host/pages.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
@@ -109,101 +109,6 @@ Result<void*> Operator::workspace(KernelContext& context) const {
   return context.allocate_temp(workspace_size + XNN_EXTRA_BYTES, workspace_alignment < 64 ? 64 : workspace_alignment);
 }
 
-namespace {
-
-// What packed weights name as alignment; the library's kernels load whole lines.
-constexpr size_t kPackedAlignment = 64;
-
-/// Memory that is given back as a whole. The first slabs are small, for small programs; those that follow are address
-/// space for many weights, of which the system makes memory, in huge pages, as far as they are written.
-class SlabAllocator {
- public:
-  /// `expected`: about how many bytes will be handed out.
-  explicit SlabAllocator(size_t expected) : expected_(expected) {}
-  SlabAllocator(const SlabAllocator&) = delete;
-  SlabAllocator& operator=(const SlabAllocator&) = delete;
-  ~SlabAllocator() {
-    while (slabs_ != nullptr) {
-      Slab* const next = slabs_->next;
-      if (slabs_->is_mapped) {
-        runtime::unmap_pages(slabs_->base, slabs_->size);
-      } else {
-        std::free(slabs_->base);
-      }
-      std::free(slabs_);
-      slabs_ = next;
-    }
-  }
-
-  /// So many bytes more will be handed out.
-  void expect(size_t nbytes) { expected_ = expected_ > SIZE_MAX - nbytes ? SIZE_MAX : expected_ + nbytes; }
-
-  /// `size` bytes at a multiple of kPackedAlignment, nullptr when there is no memory.
-  void* allocate(size_t size) {
-    size = (size + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
-    if (slabs_ == nullptr || slabs_->size - slabs_->used < size) {
-      if (!add_slab(size)) {
-        return nullptr;
-      }
-    }
-    void* const memory = slabs_->base + slabs_->used;
-    slabs_->used += size;
-    total_ += size;
-    return memory;
-  }
-
-  /// Gives back the last allocation if `memory` is it; otherwise it stays until the end.
-  void undo(void* memory) {
-    const auto* const at = static_cast<char*>(memory);
-    if (slabs_ != nullptr && at >= slabs_->base && at < slabs_->base + slabs_->used) {
-      slabs_->used = static_cast<size_t>(at - slabs_->base);
-    }
-  }
-
- private:
-  struct Slab {
-    Slab* next;
-    char* base;
-    size_t size, used;
-    bool is_mapped;
-  };
-
-  bool add_slab(size_t least) {
-    constexpr size_t kSmall = size_t{256} << 10;
-    constexpr size_t kLarge = size_t{64} << 20;
-    auto* const slab = static_cast<Slab*>(std::malloc(sizeof(Slab)));
-    if (slab == nullptr) {
-      return false;
-    }
-    const bool is_mapped = total_ + least > 2 * kSmall;
-    size_t size = is_mapped ? (least < kLarge ? kLarge : least) : (least < kSmall ? kSmall : least);
-    void* base = nullptr;
-    if (is_mapped) {
-      const size_t rest = expected_ > total_ ? expected_ - total_ : 0;
-      base = runtime::map_pages(size, least > rest ? least : rest);
-      if (base == nullptr) {  // a system that counts address space as memory
-        size = least;
-        base = runtime::map_pages(size);
-      }
-    } else if (posix_memalign(&base, kPackedAlignment, size) != 0) {
-      base = nullptr;
-    }
-    if (base == nullptr) {
-      std::free(slab);
-      return false;
-    }
-    *slab = {slabs_, static_cast<char*>(base), size, 0, is_mapped};
-    slabs_ = slab;
-    return true;
-  }
-
-  size_t expected_;
-  Slab* slabs_ = nullptr;  // the one in use first
-  size_t total_ = 0;       // bytes handed out
-};
-
-}  // namespace
-
 // One block of packed weights. The library wants an "offset" for each: the address itself serves.
 struct PackedEntry {
   PackedEntry* next;
@@ -214,102 +119,128 @@ struct PackedEntry {
   void* packed;
 };
 
-struct PackedWeights {
-  static Result<PackedWeights*> of(SharedCache& shared);
-  explicit PackedWeights(size_t expected) : memory(expected) {}
+// What a thread packs, and the library's interface to it.
+struct WeightsPacker {
+  explicit WeightsPacker(PackedWeights* of);
 
-  std::mutex mutex;
-  SlabAllocator memory;
-  PackedEntry* entries = nullptr;
-  // What the scope that holds the mutex is packing.
+  PackedWeights* const of;
   const void* weight = nullptr;
   const void* bias = nullptr;
   WeightForm form{};
   PackedWeightsScope::Owner owner{};  // without functions: what is above stands
-  PackedWeights* home = this;         // of the weight above: this one, or that of a file
-  PackedWeights* reserved_in = this;  // where the next packed weight gets its memory
+  PackedWeights* home = of;           // of the weight above: that of the Program, or of a file
+  PackedWeights* reserved_in = of;    // where the next packed weight gets its memory
   xnn_weights_cache_provider provider{};
 
+  /// Brings weight, bias and form up to date for a key of the library; false when its weights are not to be shared.
+  bool name(const xnn_weights_cache_look_up_key& key);
+};
+
+struct PackedWeights {
+  static Result<PackedWeights*> of(SharedCache& shared);
+  explicit PackedWeights(runtime::PackedMemory& memory) : memory(memory) {}
+
+  std::mutex mutex;  // of a scope
+  runtime::PackedMemory& memory;
+  WeightsPacker packer{this};
+
   ~PackedWeights() {
-    while (entries != nullptr) {
-      PackedEntry* const next = entries->next;
-      std::free(entries);
-      entries = next;
+    while (entries_ != nullptr) {
+      PackedEntry* const next = entries_->next;
+      std::free(entries_);
+      entries_ = next;
     }
   }
 
-  /// Brings weight, bias and form up to date for a key of the library; false when its weights are not to be shared.
-  bool name(const xnn_weights_cache_look_up_key& key) {
-    if (owner.identify == nullptr) {
-      return true;
+  /// What `packer` is packing; nullptr.
+  const PackedEntry* find(const WeightsPacker& packer, uint32_t seed) {
+    const std::lock_guard<std::mutex> lock(entries_mutex_);
+    const PackedEntry* entry = entries_;
+    while (entry != nullptr && !(entry->weight == packer.weight && entry->bias == packer.bias &&
+                                 entry->form == packer.form && entry->seed == seed)) {
+      entry = entry->next;
     }
-    weight = key.kernel;
-    bias = key.bias;
-    home = this;
-    if (!owner.identify(owner.context, &weight, bias, &form)) {
-      return false;
+    return entry;
+  }
+
+  /// Without memory it stays without a name.
+  void add(const WeightsPacker& packer, uint32_t seed, void* packed) {
+    if (auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)))) {
+      const std::lock_guard<std::mutex> lock(entries_mutex_);
+      *entry = {entries_, packer.weight, packer.bias, packer.form, seed, packed};
+      entries_ = entry;
     }
-    if (SharedCache* const shared = owner.home == nullptr ? nullptr : owner.home(owner.context, weight)) {
-      const Result<PackedWeights*> found = of(*shared);
-      home = found.ok() ? found.get() : this;
-    }
+  }
+
+ private:
+  std::mutex entries_mutex_;
+  PackedEntry* entries_ = nullptr;
+};
+
+bool WeightsPacker::name(const xnn_weights_cache_look_up_key& key) {
+  if (owner.identify == nullptr) {
     return true;
   }
-
-  PackedEntry* find(uint32_t seed) const {
-    for (PackedEntry* entry = home->entries; entry != nullptr; entry = entry->next) {
-      if (entry->weight == weight && entry->bias == bias && entry->form == form && entry->seed == seed) {
-        return entry;
-      }
-    }
-    return nullptr;
+  weight = key.kernel;
+  bias = key.bias;
+  home = of;
+  if (!owner.identify(owner.context, &weight, bias, &form)) {
+    return false;
   }
-};
+  if (SharedCache* const shared = owner.home == nullptr ? nullptr : owner.home(owner.context, weight)) {
+    const Result<PackedWeights*> found = PackedWeights::of(*shared);
+    home = found.ok() ? found.get() : of;
+  }
+  return true;
+}
 
 namespace {
 
 constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
-  auto* const weights = static_cast<PackedWeights*>(context);
-  const bool has_name = weights->name(*key);
-  const PackedEntry* const entry = has_name ? weights->find(key->seed) : nullptr;
-  weights->reserved_in = has_name && entry == nullptr ? weights->home : weights;
-  if (entry == nullptr && weights->owner.identify != nullptr) {
-    weights->owner.will_pack(weights->owner.context, key->kernel);
+  auto* const packer = static_cast<WeightsPacker*>(context);
+  const bool has_name = packer->name(*key);
+  const PackedEntry* const entry = has_name ? packer->home->find(*packer, key->seed) : nullptr;
+  packer->reserved_in = has_name && entry == nullptr ? packer->home : packer->of;
+  if (entry == nullptr && packer->owner.identify != nullptr) {
+    packer->owner.will_pack(packer->owner.context, key->kernel);
   }
   return entry == nullptr ? kNotFound : reinterpret_cast<size_t>(entry->packed);
 }
 
 void* reserve_space(void* context, size_t size) {
-  return or_failed(static_cast<PackedWeights*>(context)->reserved_in->memory.allocate(size + XNN_EXTRA_BYTES), size);
+  const Result<void*> reserved =
+      static_cast<WeightsPacker*>(context)->reserved_in->memory.allocate(size + XNN_EXTRA_BYTES);
+  return or_failed(reserved.ok() ? *reserved : nullptr, size);
 }
 
 /// Moves a weight that an operator packed without looking first to the memory of its home; nullptr: there is none left.
 void* move_home(PackedWeights& from, PackedWeights& home, void* packed, size_t size) {
-  void* const moved = home.memory.allocate(size + XNN_EXTRA_BYTES);
-  if (moved != nullptr) {
-    std::memcpy(moved, packed, size);
-    from.memory.undo(packed);
+  const Result<void*> moved = home.memory.allocate(size + XNN_EXTRA_BYTES);
+  if (!moved.ok()) {
+    return nullptr;
   }
-  return moved;
+  std::memcpy(*moved, packed, size);
+  from.memory.undo(packed);
+  return *moved;
 }
 
 size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key, void* packed, size_t size) {
-  auto* const weights = static_cast<PackedWeights*>(context);
-  PackedWeights& reserved_in = *std::exchange(weights->reserved_in, weights);
-  if (!weights->name(*key)) {
+  auto* const packer = static_cast<WeightsPacker*>(context);
+  PackedWeights& reserved_in = *std::exchange(packer->reserved_in, packer->of);
+  if (!packer->name(*key)) {
     return reinterpret_cast<size_t>(packed);  // stays in the slab until the end, without a name
   }
-  if (const PackedEntry* const entry = weights->find(key->seed)) {
+  PackedWeights& home = *packer->home;
+  if (const PackedEntry* const entry = home.find(*packer, key->seed)) {
     if (packed != entry->packed) {
       reserved_in.memory.undo(packed);  // packed a second time by an operator that does not look first
     }
     return reinterpret_cast<size_t>(entry->packed);
   }
-  if (weights->owner.identify != nullptr && !weights->owner.packed(weights->owner.context, key->kernel)) {
+  if (packer->owner.identify != nullptr && !packer->owner.packed(packer->owner.context, key->kernel)) {
     return reinterpret_cast<size_t>(packed);
   }
-  PackedWeights& home = *weights->home;
   if (&reserved_in != &home) {
     void* const moved = move_home(reserved_in, home, packed, size);
     if (moved == nullptr) {
@@ -317,26 +248,14 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
     }
     packed = moved;
   }
-  auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)));
-  if (entry == nullptr) {
-    return reinterpret_cast<size_t>(packed);  // stays without a name
-  }
-  *entry = {home.entries, weights->weight, weights->bias, weights->form, key->seed, packed};
-  home.entries = entry;
+  home.add(*packer, key->seed, packed);
   return reinterpret_cast<size_t>(packed);
 }
 
-Result<void*> create_packed_weights(void* expected) {
-  auto* const weights = new (std::nothrow) PackedWeights(*static_cast<const size_t*>(expected));
+Result<void*> create_packed_weights(void* memory) {
+  auto* const weights = new (std::nothrow) PackedWeights(*static_cast<runtime::PackedMemory*>(memory));
   ET_CHECK_OR_RETURN(weights != nullptr, MemoryAllocationFailed, "no memory for the %zu bytes of a list of weights",
                      sizeof(PackedWeights));
-  weights->provider.context = weights;
-  weights->provider.look_up = &look_up;
-  weights->provider.reserve_space = &reserve_space;
-  weights->provider.look_up_or_insert = &look_up_or_insert;
-  weights->provider.is_finalized = [](void*) { return true; };  // entries never move: usable at once
-  weights->provider.offset_to_addr = [](void*, size_t offset) { return reinterpret_cast<void*>(offset); };
-  weights->provider.delete_cache = [](void*) { return xnn_status_success; };
   return static_cast<void*>(weights);
 }
 
@@ -346,6 +265,16 @@ constexpr char kMaker = 0;  // its address names our entry in the shared cache
 
 }  // namespace
 
+WeightsPacker::WeightsPacker(PackedWeights* of) : of(of) {
+  provider.context = this;
+  provider.look_up = &look_up;
+  provider.reserve_space = &reserve_space;
+  provider.look_up_or_insert = &look_up_or_insert;
+  provider.is_finalized = [](void*) { return true; };  // entries never move: usable at once
+  provider.offset_to_addr = [](void*, size_t offset) { return reinterpret_cast<void*>(offset); };
+  provider.delete_cache = [](void*) { return xnn_status_success; };
+}
+
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, IntArrayRef sizes, const void* bias,
                                        uint64_t kind, Span<const uint64_t> factors) {
   constexpr size_t kMaxSizes = 4;
@@ -353,21 +282,22 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
   SharedCache* const home = shared == nullptr || !factors.empty() ? shared : shared->cache_of({weight, bias});
   take(sizes.size() <= kMaxSizes ? home : nullptr, {});
   if (weights_ != nullptr) {
-    weights_->weight = weight;
-    weights_->bias = bias;
-    weights_->form = {kind};
-    std::copy(sizes.begin(), sizes.end(), weights_->form.begin() + 1);
-    std::copy(factors.begin(), factors.end(), weights_->form.begin() + 1 + kMaxSizes);
-    weights_->owner = {};
+    WeightsPacker& packer = weights_->packer;
+    packer.weight = weight;
+    packer.bias = bias;
+    packer.form = {kind};
+    std::copy(sizes.begin(), sizes.end(), packer.form.begin() + 1);
+    std::copy(factors.begin(), factors.end(), packer.form.begin() + 1 + kMaxSizes);
+    packer.owner = {};
   }
 }
 
 PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const Owner& owner) {
   take(shared, owner.homes);
   if (weights_ != nullptr) {
-    weights_->owner = owner;
+    weights_->packer.owner = owner;
     if (num_locked_ != 1 + owner.homes.size()) {  // no memory for one
-      weights_->owner.home = nullptr;
+      weights_->packer.owner.home = nullptr;
     }
     weights_->memory.expect(owner.nbytes_not_in_file);
   }
@@ -376,8 +306,8 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const Owner& owner) 
 Result<PackedWeights*> PackedWeights::of(SharedCache& shared) {
   SharedCache::Key key;
   key.maker = &kMaker;
-  size_t expected = shared.constant_nbytes();
-  ET_TRY(void* const object, shared.get_or_create(key, &create_packed_weights, &expected, &destroy_packed_weights));
+  ET_TRY(void* const object,
+         shared.get_or_create(key, &create_packed_weights, &shared.memory(), &destroy_packed_weights));
   return static_cast<PackedWeights*>(object);
 }
 
@@ -394,8 +324,8 @@ void PackedWeightsScope::take(SharedCache* shared, Span<SharedCache* const> home
   if (shared == nullptr || (weights_ = lock(*shared)) == nullptr) {
     return;
   }
-  weights_->reserved_in = weights_;
-  weights_->home = weights_;
+  weights_->packer.reserved_in = weights_;
+  weights_->packer.home = weights_;
   ET_DCHECK(homes.size() <= kMaxHomes);
   for (SharedCache* const home : homes) {
     lock(*home);
@@ -408,7 +338,20 @@ PackedWeightsScope::~PackedWeightsScope() {
   }
 }
 
-xnn_weights_cache_t PackedWeightsScope::cache() const { return weights_ == nullptr ? nullptr : &weights_->provider; }
+xnn_weights_cache_t PackedWeightsScope::cache() const {
+  return weights_ == nullptr ? nullptr : &weights_->packer.provider;
+}
+
+PackedWeightsScope::Branch::Branch(const PackedWeightsScope& scope)
+    : packer_(new (std::nothrow) WeightsPacker(scope.weights_)) {
+  if (packer_ != nullptr) {
+    packer_->owner = scope.weights_->packer.owner;
+  }
+}
+PackedWeightsScope::Branch::~Branch() { delete packer_; }
+xnn_weights_cache_t PackedWeightsScope::Branch::cache() const {
+  return packer_ == nullptr ? nullptr : &packer_->provider;
+}
 
 Result<ClampRange> clamp_range(const EValue& min, const EValue& max) {
   ClampRange range;

@@ -148,6 +148,20 @@ class PackedWeightsScope {
   /// nullptr without a shared cache: then the operator keeps its weights to itself.
   xnn_weights_cache_t cache() const;
 
+  /// A further cache of a scope that has one, for another thread that packs at the same time: for operators that are
+  /// deleted before it.
+  class Branch {
+   public:
+    explicit Branch(const PackedWeightsScope& scope);
+    ~Branch();
+    Branch(const Branch&) = delete;
+    Branch& operator=(const Branch&) = delete;
+    xnn_weights_cache_t cache() const;  ///< nullptr without memory
+
+   private:
+    struct WeightsPacker* packer_;
+  };
+
  private:
   void take(SharedCache* shared, Span<SharedCache* const> homes);
 

@@ -13,6 +13,7 @@
 #include "runtime/platform.h"
 #include "runtime/shared_cache.h"
 #include "threads/native_pool.h"
+#include "threads/parallel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -65,6 +66,13 @@ class FormWriter {
   WeightForm::iterator next_, end_;
 };
 
+/// Whether the library packs its filter.
+bool is_packed_product(const Node& node) {
+  const NodeForm form = node.type->form;
+  return form == NodeForm::kFullyConnected || form == NodeForm::kConvolution || form == NodeForm::kDepthwise ||
+         form == NodeForm::kDeconvolution;
+}
+
 bool is_empty(const Shape& shape) {
   size_t count;
   return !num_elements(shape, &count) || count == 0;
@@ -113,8 +121,9 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   for (const uint32_t input : model_.inputs) {
     shapes_[input].rank = SIZE_MAX;
   }
-  const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
   named_data_ = context.named_data;
+  pack_ahead(context.pool);
+  const threads::NativePool pool(wakes_threads_ ? context.pool : nullptr);
   const Error error = make_runtime(pool.get() != nullptr ? threaded_ : alone_, pool.get(), &context.failed_step);
   named_data_ = nullptr;
   return error;
@@ -193,8 +202,7 @@ Error Delegate::copy_loose_constants(runtime::MemoryAllocator& allocator) {
 void Delegate::identify_filters() {
   for (const Node& node : model_.nodes) {
     const NodeForm form = node.type->form;
-    const bool packs = form == NodeForm::kFullyConnected || form == NodeForm::kConvolution ||
-                       form == NodeForm::kDepthwise || form == NodeForm::kDeconvolution;
+    const bool packs = is_packed_product(node);
     const Value* const bias = node.num_inputs == 3 ? &model_.values[node.inputs[2]] : nullptr;
     const Value& filter = model_.values[node.inputs[packs ? 1 : 0]];
     if (!packs) {
@@ -291,10 +299,62 @@ bool Delegate::packed(void* opaque, const void* filter) {
   return self.filters_->packed(filter);
 }
 
+PackedWeightsScope::Owner Delegate::owner(size_t nbytes_not_in_file) {
+  return {&Delegate::identify,
+          &Delegate::will_pack,
+          &Delegate::packed,
+          this,
+          nbytes_not_in_file,
+          &Delegate::home_of,
+          Span<SharedCache* const>(homes_.data(), homes_.size())};
+}
+
 const Delegate::Identity* Delegate::find_identity(const void* filter) const {
   const auto found = std::lower_bound(identities_.begin(), identities_.end(), filter,
                                       [](const Identity& a, const void* b) { return a.filter < b; });
   return found == identities_.end() || found->filter != filter ? nullptr : &*found;
+}
+
+void Delegate::pack_ahead(threads::ThreadPool* pool) {
+  constexpr size_t kWorthSharing = 1 << 20;  // bytes
+  List<const Node*> products;
+  size_t nbytes = 0;
+  for (const Node& node : model_.nodes) {
+    if (is_packed_product(node)) {
+      products.push_back(&node);
+      nbytes += model_.values[node.inputs[1]].nbytes;
+    }
+  }
+  const auto filter_of = [](const Node* node) { return node->inputs[1]; };
+  std::sort(products.begin(), products.end(),
+            [&](const Node* a, const Node* b) { return filter_of(a) < filter_of(b); });
+  products.erase(std::unique(products.begin(), products.end(),
+                             [&](const Node* a, const Node* b) { return filter_of(a) == filter_of(b); }),
+                 products.end());
+  const bool has_threads = pool != nullptr && pool->num_threads() > 1;
+  if (!has_threads || shared_ == nullptr || !model_.sparse.empty() || nbytes < kWorthSharing) {
+    return;
+  }
+  UnpackedFilters filters(model_, named_data_);
+  if (filters.prepare(true) != Error::Ok) {
+    return;
+  }
+  const PackedWeightsScope scope(shared_, owner(0));
+  if (scope.cache() == nullptr) {
+    return;
+  }
+  filters_ = &filters;
+  threads::parallel_tasks(pool, products.size(), [&](size_t i) {
+    const PackedWeightsScope::Branch branch(scope);
+    Subgraph subgraph;
+    xnn_runtime_t made = nullptr;
+    if (branch.cache() != nullptr &&
+        subgraph.build_product(model_, *products[i], {bounds_.data(), bounds_.size()}) == Error::Ok &&
+        xnn_create_runtime_v3(subgraph.get(), branch.cache(), nullptr, 0, &made) == xnn_status_success) {
+      xnn_delete_runtime(made);
+    }
+  });
+  filters_ = nullptr;
 }
 
 Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* failed) {
@@ -305,9 +365,7 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
   for (const SparseConstant& sparse : model_.sparse) {
     nbytes_not_in_file += sparse.bytes.nbytes() - std::min(sparse.buffer.size(), sparse.bytes.nbytes());
   }
-  const PackedWeightsScope scope(
-      shared_, {&Delegate::identify, &Delegate::will_pack, &Delegate::packed, this, nbytes_not_in_file,
-                &Delegate::home_of, Span<SharedCache* const>(homes_.data(), homes_.size())});
+  const PackedWeightsScope scope(shared_, owner(nbytes_not_in_file));
   UnpackedFilters filters(model_, named_data_);
   ET_RETURN_IF_ERROR(filters.prepare(scope.cache() != nullptr));
   ET_RETURN_IF_ERROR(subgraph.build(model_, {bounds_.data(), bounds_.size()}, filters, failed));

@@ -65,6 +65,10 @@ class Delegate {
   static void will_pack(void* self, const void* filter);
   static bool packed(void* self, const void* filter);
   static SharedCache* home_of(const void* self, const void* filter);
+  PackedWeightsScope::Owner owner(size_t nbytes_not_in_file);
+  /// Packs weights by all threads, each with a graph of its own, so that the graph of all nodes finds them. What fails
+  /// here is packed, and fails, there.
+  void pack_ahead(threads::ThreadPool* pool);
   /// `*failed`: the debug handle of the node that it fails at, if that is known; so below.
   Error make_runtime(Instance& instance, pthreadpool* pool, int32_t* failed);
   /// True when nodes of these sizes have enough work for several threads.

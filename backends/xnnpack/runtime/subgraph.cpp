@@ -205,4 +205,21 @@ Error Subgraph::build(const Model& model, Span<const Shape> shapes, const Unpack
   return Error::Ok;
 }
 
+Error Subgraph::build_product(const Model& model, const Node& node, Span<const Shape> shapes) {
+  Node product = node;
+  bool is_made = xnn_create_subgraph(node.num_inputs + 1, 0, &handle_) == xnn_status_success;
+  const auto define = [&](uint32_t position, uint32_t id) {
+    Value value = model.values[position];
+    value.is_input = id == 0;
+    value.is_output = id == node.num_inputs;
+    is_made = is_made && define_value(handle_, value, value.data, shapes[position], id) == xnn_status_success;
+    return id;
+  };
+  for (uint32_t i = 0; i < node.num_inputs; ++i) {
+    product.inputs[i] = define(node.inputs[i], i);
+  }
+  product.outputs[0] = define(node.outputs[0], node.num_inputs);
+  return is_made && define_product(handle_, product) == xnn_status_success ? Error::Ok : Error::NotSupported;
+}
+
 }  // namespace et::backends::xnnpack

@@ -24,6 +24,8 @@ class Subgraph {
   /// Errors: NotSupported for what the library refuses, with the debug handle of that node in `*failed`;
   /// MemoryAllocationFailed.
   Error build(const Model& model, Span<const Shape> shapes, const UnpackedFilters& filters, int32_t* failed);
+  /// One product of `model` alone, whose input and output are the graph's. Errors: NotSupported.
+  Error build_product(const Model& model, const Node& node, Span<const Shape> shapes);
   xnn_subgraph_t get() const { return handle_; }
 
  private:

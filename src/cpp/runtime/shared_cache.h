@@ -16,6 +16,8 @@
 
 namespace et::runtime {
 
+class PackedMemory;
+
 class SharedCache {
  public:
   /// Two keys are the same object when all five members are equal. What decides how large the object is must be in
@@ -51,6 +53,10 @@ class SharedCache {
 
   /// Bytes of the constants that objects are made from, which is about what packed weights take; SIZE_MAX: not known.
   virtual size_t constant_nbytes() const { return SIZE_MAX; }
+
+  /// Memory for what objects are made of (runtime/host/packed_memory.h). It lives as long as the cache, and is there
+  /// in a Create, too.
+  virtual PackedMemory& memory() = 0;
 };
 
 /// SharedCache::release for a cache that may be nullptr.

@@ -282,6 +282,52 @@ TEST(SharedCacheTest, MakesAnObjectOnce) {
   EXPECT_EQ(live, 0);
 }
 
+TEST(PackedMemoryTest, BlocksOfAnySizeStandApart) {
+  HeapSharedCache cache;
+  PackedMemory& memory = cache.memory();
+  struct Block {
+    uint8_t* data;
+    size_t nbytes;
+  };
+  std::vector<Block> blocks;
+  size_t total = 0;
+  for (const size_t nbytes : {1ul, 63ul, 64ul, 100'000ul, 300'000ul, 5'000'000ul, 7ul, 70'000'000ul, 3'000'000ul}) {
+    const Result<void*> made = memory.allocate(nbytes);
+    ASSERT_TRUE(made.ok());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(*made) % 64, 0u);
+    blocks.push_back({static_cast<uint8_t*>(*made), nbytes});
+    std::memset(*made, static_cast<int>(blocks.size()), nbytes);
+    total += (nbytes + 63) / 64 * 64;
+  }
+  EXPECT_EQ(memory.nbytes(), total);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i].data[0], i + 1);
+    EXPECT_EQ(blocks[i].data[blocks[i].nbytes - 1], i + 1);
+  }
+}
+
+TEST(PackedMemoryTest, TakesBackTheLastBlockOnly) {
+  HeapSharedCache cache;
+  PackedMemory& memory = cache.memory();
+  void* const first = *memory.allocate(100);
+  void* const second = *memory.allocate(100);
+  memory.undo(first);
+  EXPECT_NE(*memory.allocate(100), first);
+  void* const third = *memory.allocate(100);
+  memory.undo(second);
+  memory.undo(third);
+  memory.undo(third);
+  EXPECT_EQ(*memory.allocate(64), third);
+  EXPECT_EQ(memory.nbytes(), 128u * 3 + 64);
+}
+
+TEST(PackedMemoryTest, SaysWhatThereIsNoMemoryFor) {
+  HeapSharedCache cache;
+  EXPECT_EQ(cache.memory().allocate(SIZE_MAX).error(), Error::MemoryAllocationFailed);
+  EXPECT_EQ(cache.memory().allocate(size_t{1} << 60).error(), Error::MemoryAllocationFailed);
+  EXPECT_TRUE(cache.memory().allocate(64).ok());
+}
+
 TEST(FreeableBufferTest, FreesOnce) {
   int freed = 0;
   {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "runtime/host/out_of_memory.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/host/sparse_constants.h"
 #include "runtime/shared_cache.h"
 
@@ -13,6 +14,7 @@ class HeapSharedCache final : public SharedCache {
  public:
   ~HeapSharedCache() override;
   Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) override;
+  PackedMemory& memory() override { return memory_; }
   SharedCache* cache_of(Span<const void* const> addresses) override;
   size_t constant_nbytes() const override {
     return constant_nbytes_ + (constants_ == nullptr ? 0 : constants_->nbytes_not_in_file());
@@ -40,6 +42,7 @@ class HeapSharedCache final : public SharedCache {
     SharedCache* cache;
   };
 
+  PackedMemory memory_{this};
   List<File> files_;
   std::mutex mutex_;  // guards entries_
   List<Entry> entries_;

@@ -113,6 +113,8 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
 
   const Program& program() const { return *program_; }
   const HostOptions& options() const { return options_; }
+  /// Bytes of packed weights that methods share.
+  size_t packed_nbytes() { return shared_cache_.memory().nbytes(); }
 
   /// The session that methods share when none is named. Made when it is first asked for.
   Result<std::shared_ptr<HostSession>> default_session();

@@ -40,11 +40,16 @@ void* map_pages(size_t nbytes, size_t written) {
   if (before < kHugePage) {
     ::munmap(begin + before + size, kHugePage - before);
   }
-#if defined(MADV_HUGEPAGE)
-  // A wish: where it is not granted nothing changes.
-  ::madvise(begin + before, written < size ? written / kHugePage * kHugePage : size, MADV_HUGEPAGE);
-#endif
+  want_huge_pages(begin + before, written < size ? written / kHugePage * kHugePage : size);
   return begin + before;
+}
+
+void want_huge_pages(void* at, size_t nbytes) {
+#if defined(MADV_HUGEPAGE)
+  ::madvise(at, nbytes, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
+#else
+  static_cast<void>(at), static_cast<void>(nbytes);
+#endif
 }
 
 void drop_pages(void* block, size_t nbytes) { ::madvise(block, mapped_size(nbytes), MADV_DONTNEED); }

@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "backends/xnnpack/kernels/library.h"
+#include "networks.h"
 #include "runtime/host/heap_shared_cache.h"
+#include "runtime/host/module.h"
+#include "threads/thread_pool.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -83,6 +86,52 @@ TEST(PackedWeights, TheOwnerHearsWhatIsMissingAndWhatIsPacked) {
   graph.said.clear();
   EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
   EXPECT_TRUE(graph.said.empty()) << "found: nothing is packed";
+}
+
+TEST(PackedWeights, OfABranchAreFoundInItsScope) {
+  runtime::HeapSharedCache shared;
+  Graph graph{{PackedWeightsScope::kGraph}};
+  const PackedWeightsScope scope(&shared, graph.owner());
+  size_t packed = 0;
+  {
+    const PackedWeightsScope::Branch branch(scope);
+    const xnn_weights_cache_look_up_key key{0, kWeight, nullptr};
+    EXPECT_EQ(branch.cache()->look_up(branch.cache()->context, &key), kNotFound);
+    void* const memory = branch.cache()->reserve_space(branch.cache()->context, 64);
+    packed = branch.cache()->look_up_or_insert(branch.cache()->context, &key, memory, 64);
+  }
+  EXPECT_EQ(look_up(scope), packed);
+}
+
+// What threads pack ahead is what the graph looks for: nothing is packed a second time.
+TEST(PackedWeights, TakeTheSameMemoryWithThreadsAndWithout) {
+  const std::string layers = test::weight("w1", "f32", {600, 512}) + test::weight("w2", "f32", {40, 600}) + R"(
+method @forward(%x: f32[64, 512]) {
+  %w1 = constant @w1 : f32[600, 512]
+  %w2 = constant @w2 : f32[40, 600]
+  %y = aten::linear(%x, %w1, none) : f32[64, 600]
+  %r = aten::relu(%y) : f32[64, 600]
+  %z = aten::linear(%r, %w2, none) : f32[64, 40]
+  return %z
+}
+)";
+  const std::vector<uint8_t> bytes = test::lowered(layers);
+  size_t nbytes[2];
+  for (const size_t threads : {1, 2}) {
+    threads::ThreadPool* const pool = threads::make_pool(threads);
+    runtime::HostOptions options;
+    options.kernels = &test::all_kernels();
+    options.backends = &test::all_backends();
+    options.pool = pool;
+    auto program = runtime::HostProgram::from_buffer(nullptr, bytes.data(), bytes.size(), options);
+    ASSERT_TRUE(program.ok());
+    ASSERT_TRUE((*program)->load_method("forward").ok());
+    nbytes[threads - 1] = (*program)->packed_nbytes();
+    (*program).reset();
+    threads::destroy_pool(pool);
+  }
+  EXPECT_GT(nbytes[0], 600u * 512 * 4);
+  EXPECT_EQ(nbytes[0], nbytes[1]);
 }
 
 TEST(PackedWeights, OfAKernelAreNamedByKindSizesAndFactors) {

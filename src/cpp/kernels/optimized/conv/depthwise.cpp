@@ -11,7 +11,6 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <new>
 
@@ -20,6 +19,7 @@
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/vectors-inl.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -302,6 +302,7 @@ struct PackRequest {
   const float* weight;  // [channels, group, kernel_h, kernel_w]
   size_t channels, taps, group;
   size_t tap_step, group_step;  // as the order of the weight says
+  const PrepareContext* context;
 };
 
 /// [vectors of channels][taps][group][lanes]; channels beyond the last are 0.
@@ -310,19 +311,19 @@ Result<void*> create_filter(void* argument) {
   const size_t lanes = HWY_DYNAMIC_DISPATCH(DepthwiseLanes)();
   const size_t numbers = request.taps * request.group;  // of a channel
   const size_t floats = round_up(request.channels, lanes) * numbers;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, floats * sizeof(float)) != 0) {
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", floats * sizeof(float));
-    return Error::MemoryAllocationFailed;
-  }
+  ET_TRY(void* const memory, request.context->shared()->memory().allocate(floats * sizeof(float)));
   auto* const packed = static_cast<float*>(memory);
   std::fill_n(packed, floats, 0.0f);
-  for (size_t c = 0; c < request.channels; ++c) {
-    for (size_t i = 0; i < numbers; ++i) {
-      packed[(c / lanes * numbers + i) * lanes + c % lanes] =
-          request.weight[c * numbers + i / request.group * request.tap_step + i % request.group * request.group_step];
-    }
-  }
+  threads::parallel_for(request.context->pool(), request.channels, threads::grain_for(numbers),
+                        [&](size_t c, size_t end) {
+                          for (; c < end; ++c) {
+                            for (size_t i = 0; i < numbers; ++i) {
+                              packed[(c / lanes * numbers + i) * lanes + c % lanes] =
+                                  request.weight[c * numbers + i / request.group * request.tap_step +
+                                                 i % request.group * request.group_step];
+                            }
+                          }
+                        });
   return memory;
 }
 
@@ -417,10 +418,10 @@ Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, 
   const auto taps = static_cast<size_t>(w.kernel_h * w.kernel_w);
   const bool taps_inside = runtime::is_contiguous_dim_order(runtime::dim_order(weight));
   PackRequest request{weight.const_data_ptr<float>(), w.channels, taps, w.group, taps_inside ? size_t{1} : w.group,
-                      taps_inside ? taps : size_t{1}};
+                      taps_inside ? taps : size_t{1}, &context};
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{taps} << 1) | taps_inside,
                              uint64_t{w.channels} << 8 | w.group};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
   w.filter = static_cast<const float*>(packed);
   ET_TRY(w.bias, padded_bias(context, bias, w.channels, round_up(w.channels, kMaxLanes)));
   return w;

@@ -3,7 +3,6 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -12,8 +11,9 @@
 #include "kernels/optimized/conv/pixel_product-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/parallel.h"
+#include "threads/chunks.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::conv::HWY_NAMESPACE {
@@ -152,7 +152,7 @@ struct PackRequest {
   bool taps_innermost;
   const PixelProduct* to;  // sizes
   size_t groups;
-  threads::ThreadPool* pool;
+  const runtime::PrepareContext* context;
 };
 
 /// [columns, in, taps] → [columns, taps, in].
@@ -188,27 +188,26 @@ void pack_tiles(const PackRequest& request, size_t begin, size_t end, float* reo
 Result<void*> create_filter(void* argument) {
   const auto& request = *static_cast<const PackRequest*>(argument);
   const PixelProduct& p = *request.to;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, request.groups * p.group_floats * sizeof(float)) != 0) {
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", request.groups * p.group_floats * sizeof(float));
-    return Error::MemoryAllocationFailed;
-  }
-  std::unique_ptr<float[]> reordered;
-  if (request.taps_innermost) {
-    reordered.reset(new (std::nothrow) float[columns_of_a_tile() * p.depth()]);
-    if (reordered == nullptr) {
-      std::free(memory);
-      ET_LOG_ERROR("convolution: no memory for %zu bytes of a filter's columns",
-                   columns_of_a_tile() * p.depth() * sizeof(float));
-      return Error::MemoryAllocationFailed;
-    }
-  }
+  ET_TRY(void* const memory,
+         request.context->shared()->memory().allocate(request.groups * p.group_floats * sizeof(float)));
   auto* const packed = static_cast<float*>(memory);
   const size_t wide = columns_of_a_tile(), tiles = request.groups * ((p.out_channels + wide - 1) / wide);
-  // There is one buffer for reordered columns.
-  threads::ThreadPool* const pool = request.taps_innermost ? nullptr : request.pool;
-  threads::parallel_for(pool, tiles, threads::grain_for(wide * p.depth()),
-                        [&](size_t begin, size_t end) { pack_tiles(request, begin, end, reordered.get(), packed); });
+  const size_t tile_floats = wide * p.depth(), grain = threads::grain_for(tile_floats);
+  threads::ThreadPool* const pool = request.context->pool();
+  if (!request.taps_innermost) {
+    threads::parallel_for(pool, tiles, grain,
+                          [&](size_t begin, size_t end) { pack_tiles(request, begin, end, nullptr, packed); });
+    return memory;
+  }
+  // Each thread puts the columns of a tile in order first.
+  const size_t chunks = threads::chunks_for(pool, tiles, grain);
+  const std::unique_ptr<float[]> reordered(new (std::nothrow) float[chunks * tile_floats]);
+  ET_CHECK_OR_RETURN(reordered != nullptr, MemoryAllocationFailed,
+                     "convolution: no memory for %zu bytes of a filter's columns",
+                     chunks * tile_floats * sizeof(float));
+  threads::parallel_chunks(pool, tiles, chunks, [&](size_t chunk, size_t begin, size_t end) {
+    pack_tiles(request, begin, end, reordered.get() + chunk * tile_floats, packed);
+  });
   return memory;
 }
 
@@ -236,12 +235,12 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   product.max = range.max;
   const bool taps_innermost =
       product.kernel_h * product.kernel_w > 1 && runtime::is_contiguous_dim_order(runtime::dim_order(weight));
-  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups, context.pool()};
+  PackRequest request{weight.const_data_ptr<float>(), taps_innermost, &product, groups, &context};
   // A row of a window is as good as a pixel of as many channels: only the order of the numbers and the columns matter.
   const runtime::SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
                                       uint64_t{product.in_channels} << 32 | uint64_t{groups} << 1 | taps_innermost,
                                       uint64_t{product.depth()} << 32 | product.out_channels};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
   product.filter = static_cast<const float*>(packed);
   // The last tile of a group reads numbers of the next one's, which it does not use.
   ET_TRY(product.bias, padded_bias(context, bias, columns, columns + columns_of_a_tile()));

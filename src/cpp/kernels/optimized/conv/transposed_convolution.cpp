@@ -9,12 +9,12 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -118,6 +118,7 @@ struct PackRequest {
   const float* weight;  // [in, out, kernel_h, kernel_w] in this order, or with out innermost
   bool taps_inside;
   const PatchProduct* product;
+  const PrepareContext* context;
 };
 
 /// [kernel_h][strips][in_channels][columns of a strip]; columns beyond the last are 0.
@@ -126,15 +127,11 @@ Result<void*> create_filter(void* argument) {
   const PatchProduct& p = *request.product;
   const size_t width = HWY_DYNAMIC_DISPATCH(PatchStrip)();
   const size_t floats = p.kernel_h * p.strips * p.in_channels * width;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, 64, floats * sizeof(float)) != 0) {
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", floats * sizeof(float));
-    return Error::MemoryAllocationFailed;
-  }
+  ET_TRY(void* const memory, request.context->shared()->memory().allocate(floats * sizeof(float)));
   auto* const packed = static_cast<float*>(memory);
   std::fill_n(packed, floats, 0.0f);
   const size_t taps = p.kernel_h * p.kernel_w;
-  for (size_t k = 0; k < p.in_channels; ++k) {
+  const auto pack_channel = [&](size_t k) {
     const float* const from = request.weight + k * p.out_channels * taps;
     for (size_t t = 0; t < taps; ++t) {
       const size_t row = t / p.kernel_w;
@@ -145,7 +142,13 @@ Result<void*> create_filter(void* argument) {
             from[request.taps_inside ? c * taps + t : t * p.out_channels + c];
       }
     }
-  }
+  };
+  threads::parallel_for(request.context->pool(), p.in_channels, threads::grain_for(p.out_channels * taps),
+                        [&](size_t begin, size_t end) {
+                          for (size_t k = begin; k < end; ++k) {
+                            pack_channel(k);
+                          }
+                        });
   return memory;
 }
 
@@ -180,11 +183,11 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const size_t width = HWY_DYNAMIC_DISPATCH(PatchStrip)();
   p.strips = (p.columns + width - 1) / width;
 
-  PackRequest request{weight.const_data_ptr<float>(), is_row_major(*args[kWeight]), &p};
+  PackRequest request{weight.const_data_ptr<float>(), is_row_major(*args[kWeight]), &p, &context};
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
                              uint64_t{p.kernel_h} << 33 | uint64_t{p.kernel_w} << 1 | request.taps_inside,
                              uint64_t{p.in_channels} << 32 | p.out_channels};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &std::free));
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
   p.filter = static_cast<const float*>(packed);
 
   ET_TRY(void* const bias_memory, context.allocate(p.strips * width * sizeof(float), 64));

@@ -14,7 +14,6 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <new>
 
@@ -22,7 +21,7 @@
 #include "kernels/optimized/conv/winograd-inl.h"
 #include "kernels/optimized/move/strided_copy.h"
 #include "kernels/optimized/vec/table.h"
-#include "runtime/host/pages.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
@@ -93,23 +92,11 @@ TileChoice always(const ConvolutionSizes& sizes) {
 // ------------------------------------------------------------------------------------------------------------------
 // filters
 
-struct PackedFilter {
-  float* data = nullptr;
-  size_t nbytes = 0;
-  bool is_mapped = false;
-};
-
 struct PackRequest {
   WinogradFilter filter;
   size_t tile, in_channels, out_channels;
   const runtime::PrepareContext* context;
 };
-
-void destroy_filter(void* object) {
-  auto* const packed = static_cast<PackedFilter*>(object);
-  packed->is_mapped ? runtime::unmap_pages(packed->data, packed->nbytes) : std::free(packed->data);
-  delete packed;
-}
 
 /// [strips][points][planes][in_channels][columns of the strip], with slack after each point.
 Result<void*> create_filter(void* argument) {
@@ -118,36 +105,20 @@ Result<void*> create_filter(void* argument) {
   const size_t strips = divide_up(request.out_channels, strip);
   const size_t points = (request.tile + 2) * (request.tile + 2);
   const size_t floats = points * (request.filter.planes * request.in_channels * strip + kPointSlack);  // of a strip
-  auto* const packed = new (std::nothrow) PackedFilter();
-  ET_CHECK_OR_RETURN(packed != nullptr, MemoryAllocationFailed,
-                     "convolution: no memory for the %zu bytes of a filter's head", sizeof(PackedFilter));
-  packed->nbytes = strips * floats * sizeof(float);
-  packed->is_mapped = packed->nbytes >= runtime::kHugePage / 2;
-  void* memory = nullptr;
-  if (packed->is_mapped) {
-    memory = runtime::map_pages(packed->nbytes);
-  } else if (posix_memalign(&memory, 64, packed->nbytes) != 0) {
-    memory = nullptr;
-  }
-  if (memory == nullptr) {
-    const size_t nbytes = packed->nbytes;
-    delete packed;
-    ET_LOG_ERROR("convolution: no memory for a filter of %zu bytes", nbytes);
-    return Error::MemoryAllocationFailed;
-  }
-  packed->data = static_cast<float*>(memory);
+  ET_TRY(void* const memory, request.context->shared()->memory().allocate(strips * floats * sizeof(float)));
+  auto* const packed = static_cast<float*>(memory);
   const auto pack = HWY_DYNAMIC_POINTER(PackStrip);
   threads::parallel_for(request.context->pool(), strips, threads::grain_for(floats), [&](size_t begin, size_t end) {
     for (size_t s = begin; s < end; ++s) {
       const size_t first = s * strip, count = HWY_MIN(strip, request.out_channels - first);
-      pack(request.tile, request.filter, request.in_channels, first, count, packed->data + s * floats);
+      pack(request.tile, request.filter, request.in_channels, first, count, packed + s * floats);
       // What is packed is larger than what it is made from: both whole would be the most memory that a network ever
       // takes.
       request.context->discard(request.filter.data + first * request.filter.out_stride,
                                count * request.filter.out_stride * sizeof(float));
     }
   });
-  return static_cast<void*>(packed);
+  return memory;
 }
 
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
@@ -256,8 +227,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
                              uint64_t{w.planes} << 8 | (uint64_t{w.tile} << 1) | taps_inside,
                              uint64_t{w.in_channels} << 32 | w.out_channels};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, &destroy_filter));
-  w.packed = static_cast<const PackedFilter*>(packed)->data;
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
+  w.packed = static_cast<const float*>(packed);
 
   const size_t padded = round_up(w.out_channels, kMaxStrip);
   ET_TRY(w.bias, padded_bias(context, *args[kBias], w.out_channels, padded));

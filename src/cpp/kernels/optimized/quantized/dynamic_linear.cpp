@@ -17,16 +17,17 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
 #include "numerics/run_time_quantization.h"
 #include "ops/signatures/quantized/op_weight_only.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/parallel.h"
+#include "threads/chunks.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
 #define ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
@@ -277,32 +278,39 @@ void pack_group(const DynamicWeight& w, const int8_t* integers, float scale, siz
   }
 }
 
+struct Packing {
+  const DynamicWeight* weight;
+  const PrepareContext* context;
+};
+
 Result<void*> pack(void* argument) {
-  const auto& w = *static_cast<const DynamicWeight*>(argument);
+  const auto& packing = *static_cast<const Packing*>(argument);
+  const DynamicWeight& w = *packing.weight;
   const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
   const size_t group_bytes = w.group_bytes(lanes);
   const size_t nbytes = (w.n + lanes - 1) / lanes * w.groups * group_bytes;
-  void* memory = nullptr;
-  auto* const row = static_cast<int8_t*>(std::malloc(w.k));
-  if (row == nullptr || posix_memalign(&memory, 64, nbytes) != 0) {
-    std::free(row);
-    ET_LOG_ERROR("%s: no memory for a weight of %zu bytes", kOp, nbytes);
-    return Error::MemoryAllocationFailed;
-  }
+  threads::ThreadPool* const pool = packing.context->pool();
+  const size_t chunks = threads::chunks_for(pool, w.n, threads::grain_for(w.k));
+  const std::unique_ptr<int8_t[]> unpacked(new (std::nothrow) int8_t[w.is_packed ? chunks * w.k : 1]);
+  ET_CHECK_OR_RETURN(unpacked != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of a weight's rows", kOp,
+                     chunks * w.k);
+  ET_TRY(void* const memory, packing.context->shared()->memory().allocate(nbytes));
   auto* const packed = static_cast<unsigned char*>(memory);
   std::memset(packed, 0, nbytes);
-  for (size_t n = 0; n < w.n; ++n) {
-    if (w.is_packed) {
-      unpack_nibbles(static_cast<const uint8_t*>(w.integers) + n * packed_count(w.k), w.k, row);
-    } else {
-      std::memcpy(row, static_cast<const int8_t*>(w.integers) + n * w.k, w.k);
+  threads::parallel_chunks(pool, w.n, chunks, [&](size_t chunk, size_t begin, size_t end) {
+    for (size_t n = begin; n < end; ++n) {
+      const int8_t* row = static_cast<const int8_t*>(w.integers) + n * w.k;
+      if (w.is_packed) {
+        int8_t* const to = unpacked.get() + chunk * w.k;
+        unpack_nibbles(static_cast<const uint8_t*>(w.integers) + n * packed_count(w.k), w.k, to);
+        row = to;
+      }
+      for (size_t g = 0; g < w.groups; ++g) {
+        pack_group(w, row + g * w.group, w.scale(n * w.groups + g), lanes, n % lanes,
+                   packed + (n / lanes * w.groups + g) * group_bytes);
+      }
     }
-    for (size_t g = 0; g < w.groups; ++g) {
-      pack_group(w, row + g * w.group, w.scale(n * w.groups + g), lanes, n % lanes,
-                 packed + (n / lanes * w.groups + g) * group_bytes);
-    }
-  }
-  std::free(row);
+  });
   return memory;
 }
 
@@ -321,7 +329,8 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   const uint64_t kind = (w.is_packed ? 1 : 0) | (w.has_half_scales ? 2 : 0) | (w.has_one_scale ? 4 : 0);
   const runtime::SharedCache::Key key{&kMaker, w.integers, w.scales, uint64_t{w.groups} * 8 + kind,
                                       uint64_t{w.n} << 32 | w.k};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &w, &std::free));
+  Packing packing{&w, &context};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   ET_TRY(void* const memory, context.allocate(sizeof(DynamicProduct), alignof(DynamicProduct)));
   auto* const made = new (memory) DynamicProduct{};
   made->weight = w;

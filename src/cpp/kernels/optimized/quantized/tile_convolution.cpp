@@ -9,8 +9,8 @@
 //
 // Sums, scales and rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "kernels/optimized/amx/tile_product.h"
@@ -19,8 +19,9 @@
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_convolution.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/parallel.h"
+#include "threads/chunks.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {
@@ -83,6 +84,7 @@ struct Filter {
   size_t channels, height, width;
   bool merges;
   amx::TilePacking packing;
+  const PrepareContext* context;
 
   /// The weights that meet a run.
   void read_run(size_t column, size_t run, int8_t* to) const {
@@ -106,17 +108,17 @@ Result<void*> pack(void* argument) {
   const auto& filter = *static_cast<const Filter*>(argument);
   const amx::TilePacking& packing = filter.packing;
   const size_t nbytes = packing.nbytes() + packing.padded_columns() * sizeof(uint32_t);
-  void* memory = nullptr;
-  auto* const run_weights = static_cast<int8_t*>(std::calloc(packing.steps(), amx::TilePacking::kStep));
-  if (run_weights == nullptr || posix_memalign(&memory, 64, nbytes) != 0) {
-    std::free(run_weights);
-    ET_LOG_ERROR("%s: no memory for a filter of %zu bytes", kOp, nbytes);
-    return Error::MemoryAllocationFailed;
-  }
+  threads::ThreadPool* const pool = filter.context->pool();
+  const size_t run_nbytes = packing.steps() * amx::TilePacking::kStep;
+  const size_t chunks = threads::chunks_for(pool, packing.columns, threads::grain_for(packing.runs * run_nbytes));
+  const std::unique_ptr<int8_t[]> runs(new (std::nothrow) int8_t[chunks * run_nbytes]());
+  ET_CHECK_OR_RETURN(runs != nullptr, MemoryAllocationFailed, "%s: no memory for %zu bytes of a filter's runs", kOp,
+                     chunks * run_nbytes);
+  ET_TRY(void* const memory, filter.context->shared()->memory().allocate(nbytes));
   auto* const to = static_cast<int8_t*>(memory);
   auto* const sums = reinterpret_cast<uint32_t*>(to + packing.nbytes());
   std::memset(memory, 0, nbytes);
-  for (size_t column = 0; column < packing.columns; ++column) {
+  const auto pack_column = [&](size_t column, int8_t* run_weights) {
     uint32_t sum = 0;
     for (size_t run = 0; run < packing.runs; ++run) {
       filter.read_run(column, run, run_weights);
@@ -131,8 +133,12 @@ Result<void*> pack(void* argument) {
       }
     }
     sums[column] = sum;
-  }
-  std::free(run_weights);
+  };
+  threads::parallel_chunks(pool, packing.columns, chunks, [&](size_t chunk, size_t begin, size_t end) {
+    for (size_t column = begin; column < end; ++column) {
+      pack_column(column, runs.get() + chunk * run_nbytes);
+    }
+  });
   return memory;
 }
 
@@ -165,12 +171,18 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
-  Filter filter{
-      weight.const_data_ptr<int8_t>(), is_row_major(*args[kWeight]), w.channels, height, width, w.merges, packing};
+  Filter filter{weight.const_data_ptr<int8_t>(),
+                is_row_major(*args[kWeight]),
+                w.channels,
+                height,
+                width,
+                w.merges,
+                packing,
+                &context};
   const runtime::SharedCache::Key key{
       &kMaker, filter.weights, nullptr, uint64_t{packing.columns} << 32 | packing.run_bytes,
       uint64_t{packing.runs} << 40 | uint64_t{filter.channels} << 1 | (filter.is_row_major ? 1 : 0)};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &filter, &std::free));
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &filter, nullptr));
   const size_t padded = packing.padded_columns();
   ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
   ET_TRY(void* const scales_memory, context.allocate(padded * sizeof(float), 64));

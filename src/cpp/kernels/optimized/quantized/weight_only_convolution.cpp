@@ -95,6 +95,7 @@ class CopyCache final : public SharedCache {
     return packed_->get_or_create({key.maker, nullptr, nullptr, key.variant, key.shape}, &CopyCache::make, &request,
                                   destroy);
   }
+  runtime::PackedMemory& memory() override { return packed_->memory(); }
 
  private:
   struct Request {
