@@ -1,6 +1,6 @@
-// Products of int8 (quantized/integer_product.h), by pairs and by chains, beside the plain kernels. They are equal bit
-// for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their ends, and sums
-// of weights reach the end of 16 bits.
+// Products of int8 (quantized/integer_product.h), by pairs, chains and patches, beside the plain kernels. They are
+// equal bit for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their
+// ends, and sums of weights reach the end of 16 bits.
 
 #include "instruction_sets.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -113,6 +113,37 @@ TEST(IntegerProduct, Windows) {
                  3, kWindows);
     expect_equal({{1, 10, 7, 8}, {22, 5, 2, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 22, 4, 8}}, kChannelsLast, kChannelsLast, 2,
                  kWindows);
+  });
+}
+
+// Windows of 3x3 by patches (patch_loop.cpp): channels and columns around vectors, patches that end beside the image.
+TEST(IntegerProduct, AnyPatches) {
+  std::mt19937 random(35);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for_each_instruction_set([&] {
+    for (int i = 0; i < 25; ++i) {
+      const int64_t groups = draw(1, 3) / 2 + 1, in = draw(16, 70), out = draw(16, 70), batch = draw(1, 2);
+      const int64_t padding[] = {draw(0, 2), draw(0, 2)}, size[] = {draw(5, 13), draw(5, 13)};
+      expect_equal({{batch, in * groups, size[0], size[1]},
+                    {out * groups, in, 3, 3},
+                    {1, 1},
+                    {padding[0], padding[1]},
+                    {1, 1},
+                    {batch, out * groups, size[0] + 2 * padding[0] - 2, size[1] + 2 * padding[1] - 2}},
+                   kChannelsLast, kChannelsLast, groups, kWindows);
+    }
+  });
+}
+
+// Four times a sum of so many channels nearly fills 32 bits.
+TEST(IntegerProduct, PatchesOfTheMostChannels) {
+  for_each_instruction_set([] {
+    for (const int64_t channels : {1820, 1821}) {
+      expect_equal({{1, channels, 4, 3}, {16, channels, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 16, 4, 3}}, kChannelsLast,
+                   kChannelsLast, 1, kWindows, [](int) { return -128; });
+    }
   });
 }
 

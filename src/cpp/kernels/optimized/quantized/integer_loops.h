@@ -1,12 +1,13 @@
-/// The two loops of a product of int8 (integer_product.h), compiled for every instruction set.
+/// The loops of a product of int8 (integer_product.h), compiled for every instruction set.
 ///
-/// For: integer_product.cpp, which packs a matrix for one of them and parts a call. Both read windows of int8 into rows
+/// For: integer_product.cpp, which packs a matrix for one of them and parts a call. All read windows of int8 into rows
 /// of their own, in blocks, and multiply a block's rows by panels of columns; sums are equal bit for bit.
 ///
 /// | loop | rows | instructions for four numbers of a row and a vector of columns |
 /// |---|---|---|
 /// | chain_loop.cpp | unsigned bytes, more by 128 | from 3.3 to 4 where the weights allow it (quad_chains.h), else 7 |
 /// | pair_loop.cpp | 16 bits, less the zero point | 5: two products of 9 and 8 bits never leave 32 |
+/// | patch_loop.cpp | transformed patches of 16 bits, for 2x2 windows of 3x3 | 2.2, and what transforms take |
 #pragma once
 
 #include "kernels/optimized/quantized/integer_product.h"
@@ -29,11 +30,18 @@ size_t pair_row_nbytes(const IntegerProduct& p);
 size_t pair_block_nbytes(const IntegerProduct& p);
 void make_pair_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_pairs(const IntegerProduct& p, const IntegerBlock& block);
-
 size_t chain_row_nbytes(const IntegerProduct& p);
 size_t chain_block_nbytes(const IntegerProduct& p);
 void make_chain_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_chains(const IntegerProduct& p, const IntegerBlock& block);
+
+/// Numbers of a transformed patch in each channel.
+inline constexpr size_t kPatchPoints = 16;
+/// Four times a sum of so many channels, 9 * 255 * 128 each, fits in 32 bits.
+inline constexpr size_t kMostPatchChannels = 1820;
+size_t patch_row_nbytes(const IntegerProduct& p);
+void make_patch_rows(const IntegerProduct& p, const IntegerBlock& block);
+void multiply_patches(const IntegerProduct& p, const IntegerBlock& block);
 
 /// The window of row `of_row`, [depth]; beside the image it has zero points.
 inline void read_window(const IntegerProduct& p, size_t group, size_t of_row, int8_t* to) {

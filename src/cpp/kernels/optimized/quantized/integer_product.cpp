@@ -7,8 +7,9 @@
 #include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/quantized/quad_chains.h"
 #include "numerics/nibbles.h"
+#include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/parallel.h"
+#include "threads/chunks.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {
@@ -17,13 +18,30 @@ constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 /// What a packed matrix begins with.
 struct alignas(kChainAlignment) PackedHeader {
-  bool is_in_chains;
+  IntegerForm form;
 };
+
+/// A filter of 3x3, `taps` numbers apart, times twice the transposed transform of patch_loop.cpp from both sides.
+void transform_filter(const int8_t* filter, size_t taps, int16_t* points) {
+  int rows[4][3];
+  for (size_t x = 0; x < 3; ++x) {
+    const int first = filter[x * taps], second = filter[(3 + x) * taps], third = filter[(6 + x) * taps];
+    rows[0][x] = 2 * first, rows[3][x] = 2 * third;
+    rows[1][x] = first + second + third, rows[2][x] = first - second + third;
+  }
+  for (size_t y = 0; y < 4; ++y) {
+    const auto [first, second, third] = rows[y];
+    points[4 * y] = static_cast<int16_t>(2 * first), points[4 * y + 3] = static_cast<int16_t>(2 * third);
+    points[4 * y + 1] = static_cast<int16_t>(first + second + third);
+    points[4 * y + 2] = static_cast<int16_t>(first - second + third);
+  }
+}
 
 struct Packing {
   const IntegerProduct* product;
   const IntegerMatrix* matrix;
   size_t lanes;
+  const runtime::PrepareContext* context;
 
   size_t vectors() const { return (product->columns + lanes - 1) / lanes; }  // of a group
   /// One column of the matrix in the order of a window.
@@ -51,11 +69,41 @@ struct Packing {
       }
     }
   }
+  /// Where vector `v` is in its panel.
+  struct PanelPlace {
+    size_t vector, width;  // width: columns of the panel
+  };
+  PanelPlace place(size_t v) const {
+    const size_t of_group = v % vectors(), in_panel = of_group % kPanelVectors;
+    return {in_panel, std::min(kPanelVectors, vectors() - (of_group - in_panel)) * lanes};
+  }
+  /// Vector `v`, all of whose columns are transformed, to its place among patches.
+  void put_patches(size_t v, int8_t* column, int16_t* packed) const {
+    const auto [vector, width] = place(v);
+    const size_t channels = product->group_channels(), pairs = product->group_pairs();
+    int16_t* const panel = packed + (v - vector) * lanes * kPatchPoints * 2 * pairs + vector * lanes * 2;
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const size_t in_group = v % vectors() * lanes + lane;
+      std::fill_n(column, 4 * product->quads(), int8_t{0});
+      if (in_group < product->columns) {
+        read(v / vectors() * product->columns + in_group, column + 4 * product->quads(), column);
+      }
+      for (size_t c = 0; c < 2 * pairs; ++c) {
+        int16_t points[kPatchPoints] = {};
+        if (c < channels) {
+          transform_filter(column + c, channels, points);
+        }
+        for (size_t point = 0; point < kPatchPoints; ++point) {
+          panel[((point * pairs + c / 2) * width + lane) * 2 + c % 2] = points[point];
+        }
+      }
+    }
+  }
   /// Vector `v` to its place among pairs, [panels][pairs of depth][columns of the panel][2].
   void put_pairs(size_t v, const int8_t* quads, int8_t* packed) const {
-    const size_t of_group = v % vectors(), in_panel = of_group % kPanelVectors, pairs = product->pairs();
-    const size_t width = std::min(kPanelVectors, vectors() - (of_group - in_panel)) * lanes;
-    int8_t* const to = packed + (v - in_panel) * lanes * 2 * pairs + in_panel * lanes * 2;
+    const auto [vector, width] = place(v);
+    const size_t pairs = product->pairs();
+    int8_t* const to = packed + (v - vector) * lanes * 2 * pairs + vector * lanes * 2;
     for (size_t pair = 0; pair < pairs; ++pair) {
       for (size_t lane = 0; lane < lanes; ++lane) {
         std::memcpy(to + 2 * (pair * width + lane), quads + 4 * (pair / 2 * lanes + lane) + 2 * (pair % 2), 2);
@@ -75,45 +123,63 @@ bool are_chains_faster(const ChainHeader& header, size_t quads, size_t vectors) 
   return count < kOfPairs * static_cast<double>(quads);
 }
 
+/// What a thread packs in.
+struct PackingScratch {
+  char* arranging;  // of arrange_chains()
+  int8_t *column, *weights;
+
+  static size_t nbytes(size_t quads, size_t lanes) {
+    return aligned_to_chain(chain_scratch_nbytes(quads)) + aligned_to_chain(8 * quads + 4 * quads * lanes);
+  }
+  PackingScratch(char* memory, size_t quads) : arranging(memory) {
+    column = reinterpret_cast<int8_t*>(memory + aligned_to_chain(chain_scratch_nbytes(quads)));
+    weights = column + 8 * quads;
+    std::fill_n(column, 8 * quads, int8_t{0});
+  }
+};
+
 Result<void*> pack(void* argument) {
   const auto& packing = *static_cast<const Packing*>(argument);
   const IntegerProduct& p = *packing.product;
   const size_t lanes = packing.lanes, quads = p.quads(), vectors = p.groups * packing.vectors();
-  const size_t record = chain_nbytes(quads, lanes), of_arranging = aligned_to_chain(chain_scratch_nbytes(quads));
+  const size_t record = chain_nbytes(quads, lanes), of_a_thread = PackingScratch::nbytes(quads, lanes);
+  threads::ThreadPool* const pool = packing.context->pool();
+  const size_t chunks = threads::chunks_for(pool, vectors, threads::grain_for(4 * quads * lanes));
   const std::unique_ptr<char, decltype(&std::free)> scratch(
-      static_cast<char*>(std::malloc(of_arranging + record + 8 * quads + 4 * quads * lanes)), &std::free);
-  bool is_in_chains = false;
-  void* memory = nullptr;
-  const auto allocate = [&](size_t nbytes) {
-    return posix_memalign(&memory, kChainAlignment, sizeof(PackedHeader) + nbytes) == 0;
-  };
-  int8_t *column = nullptr, *weights = nullptr;
-  if (scratch != nullptr) {
-    column = reinterpret_cast<int8_t*>(scratch.get() + of_arranging + record);
-    weights = column + 8 * quads;
-    std::fill_n(column, 8 * quads, int8_t{0});
-    if (quads <= kMostQuads) {  // the first vector speaks for all
-      char* const first = scratch.get() + of_arranging;
-      packing.read_vector(0, column, weights);
-      arrange_chains(weights, quads, scratch.get(), first);
-      is_in_chains = are_chains_faster(*reinterpret_cast<const ChainHeader*>(first), quads, packing.vectors());
-    }
+      static_cast<char*>(std::aligned_alloc(kChainAlignment, record + chunks * of_a_thread)), &std::free);
+  ET_CHECK_OR_RETURN(scratch != nullptr, MemoryAllocationFailed, "no memory for %zu bytes to pack a matrix in",
+                     record + chunks * of_a_thread);
+  char* const first = scratch.get() + chunks * of_a_thread;
+  IntegerForm form = p.form;
+  if (form != IntegerForm::kPatches && quads <= kMostQuads) {  // the first vector speaks for all
+    const PackingScratch s(scratch.get(), quads);
+    packing.read_vector(0, s.column, s.weights);
+    arrange_chains(s.weights, quads, s.arranging, first);
+    const auto& header = *reinterpret_cast<const ChainHeader*>(first);
+    form = are_chains_faster(header, quads, packing.vectors()) ? IntegerForm::kChains : IntegerForm::kPairs;
   }
-  const size_t nbytes = is_in_chains ? vectors * record : vectors * lanes * 2 * p.pairs();
-  if (scratch == nullptr || !allocate(nbytes)) {
-    ET_LOG_ERROR("no memory for a matrix of %zu integers", nbytes);
-    return Error::MemoryAllocationFailed;
-  }
-  new (memory) PackedHeader{is_in_chains};
+  const size_t of_columns =
+      form == IntegerForm::kPatches ? kPatchPoints * 2 * p.group_pairs() * sizeof(int16_t) : 2 * p.pairs();
+  const size_t nbytes = vectors * (form == IntegerForm::kChains ? record : lanes * of_columns);
+  ET_TRY(void* const memory, packing.context->shared()->memory().allocate(sizeof(PackedHeader) + nbytes));
+  new (memory) PackedHeader{form};
   char* const packed = static_cast<char*>(memory) + sizeof(PackedHeader);
-  if (is_in_chains) {
-    std::memset(packed, 0, nbytes);
-  }
-  for (size_t v = 0; v < vectors; ++v) {
-    packing.read_vector(v, column, weights);
-    is_in_chains ? arrange_chains(weights, quads, scratch.get(), packed + v * record)
-                 : packing.put_pairs(v, weights, reinterpret_cast<int8_t*>(packed));
-  }
+  threads::parallel_chunks(pool, vectors, chunks, [&](size_t chunk, size_t begin, size_t end) {
+    const PackingScratch s(scratch.get() + chunk * of_a_thread, quads);
+    for (size_t v = begin; v < end; ++v) {
+      if (form == IntegerForm::kPatches) {
+        packing.put_patches(v, s.column, reinterpret_cast<int16_t*>(packed));
+        continue;
+      }
+      packing.read_vector(v, s.column, s.weights);
+      if (form == IntegerForm::kChains) {
+        std::memset(packed + v * record, 0, record);
+        arrange_chains(s.weights, quads, s.arranging, packed + v * record);
+      } else {
+        packing.put_pairs(v, s.weights, reinterpret_cast<int8_t*>(packed));
+      }
+    }
+  });
   return memory;
 }
 
@@ -121,7 +187,7 @@ Result<void*> pack(void* argument) {
 
 Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix& matrix, IntegerProduct* product) {
   IntegerProduct& p = *product;
-  Packing packing{&p, &matrix, integer_lanes()};
+  Packing packing{&p, &matrix, integer_lanes(), &context};
   const size_t padded = p.groups * packing.vectors() * packing.lanes;
   ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
   ET_TRY(void* const scales_memory, context.allocate(padded * sizeof(float), 64));
@@ -129,18 +195,20 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   auto* const scales = static_cast<float*>(scales_memory);
   std::fill_n(biases, padded, 0);
   std::fill_n(scales, padded, 0.0f);
-  const uint64_t form = (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0);
+  const uint64_t form =
+      (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) | (p.form == IntegerForm::kPatches ? 4 : 0);
   const runtime::SharedCache::Key key{&kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
-                                      uint64_t{p.groups} << 34 | uint64_t{p.taps} << 2 | form};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, &std::free));
-  p.is_in_chains = static_cast<const PackedHeader*>(packed)->is_in_chains;
+                                      uint64_t{p.groups} << 35 | uint64_t{p.taps} << 3 | form};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
+  p.form = static_cast<const PackedHeader*>(packed)->form;
+  const bool is_in_chains = p.form == IntegerForm::kChains;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);
   QuantizedConvolution of_rows = p;  // what a row's numbers are more by is part of its zero point
-  of_rows.input_zero_point = p.is_in_chains ? p.input_zero_point + 128 : 0;
+  of_rows.input_zero_point = is_in_chains ? p.input_zero_point + 128 : 0;
   for (size_t n = 0; n < p.groups * p.columns; ++n) {
     const size_t place = n / p.columns * packing.vectors() * packing.lanes + n % p.columns;
     const char* const record = p.packed + place / packing.lanes * chain_nbytes(p.quads(), packing.lanes);
-    const int32_t sum = p.is_in_chains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes] : 0;
+    const int32_t sum = is_in_chains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes] : 0;
     biases[place] = of_rows.start_of(n, static_cast<uint32_t>(sum));
     if (!p.scale_of(n, &scales[place])) {
       return Error::NotSupported;
@@ -152,19 +220,45 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   return Error::Ok;
 }
 
-Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t rows) {
+namespace {
+
+/// A loop of integer_loops.h.
+struct IntegerLoop {
+  size_t row_nbytes, block_nbytes;
+  void (*make_rows)(const IntegerProduct& p, const IntegerBlock& block);
+  void (*multiply)(const IntegerProduct& p, const IntegerBlock& block);
+};
+
+/// Of 2x2 windows.
+size_t num_patches(const IntegerProduct& p, size_t windows) {
+  const auto across = static_cast<size_t>((p.out_w + 1) / 2), down = static_cast<size_t>((p.out_h + 1) / 2);
+  return windows / static_cast<size_t>(p.out_w * p.out_h) * across * down;
+}
+
+IntegerLoop loop_of(const IntegerProduct& p) {
+  switch (p.form) {
+    case IntegerForm::kPatches: return {patch_row_nbytes(p), 0, &make_patch_rows, &multiply_patches};
+    case IntegerForm::kChains: return {chain_row_nbytes(p), chain_block_nbytes(p), &make_chain_rows, &multiply_chains};
+    default: return {pair_row_nbytes(p), pair_block_nbytes(p), &make_pair_rows, &multiply_pairs};
+  }
+}
+
+}  // namespace
+
+Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t windows) {
   constexpr size_t kBlockBytes = 192 << 10, kLeastRows = 48;  // half of a second cache
   constexpr size_t kWorthSharing = 2'000'000;                 // multiplications
+  const IntegerLoop loop = loop_of(p);
+  const size_t rows = p.form == IntegerForm::kPatches ? num_patches(p, windows) : windows;
   const size_t wide = kPanelVectors * integer_lanes();
   const size_t panels = (p.columns + wide - 1) / wide;
-  const size_t row_nbytes = p.is_in_chains ? chain_row_nbytes(p) : pair_row_nbytes(p);
-  const size_t block = std::min(rows, std::max(kBlockBytes / row_nbytes, kLeastRows));
+  const size_t least = p.form == IntegerForm::kPatches ? kLeastRows / 3 : kLeastRows;
+  const size_t block = std::min(rows, std::max(kBlockBytes / loop.row_nbytes, least));
   const size_t blocks = (rows + block - 1) / block, units = p.groups * blocks * panels;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
-  const size_t worth = rows * p.groups * p.columns * p.depth() / kWorthSharing + 1;
+  const size_t worth = windows * p.groups * p.columns * p.depth() / kWorthSharing + 1;
   const size_t chunks = threads == 1 ? 1 : std::min({units, 2 * threads, worth});
-  const size_t nbytes =
-      aligned_to_chain(block * row_nbytes + (p.is_in_chains ? chain_block_nbytes(p) : pair_block_nbytes(p)));
+  const size_t nbytes = aligned_to_chain(block * loop.row_nbytes + loop.block_nbytes);
   ET_TRY(void* const memory, context.allocate_temp(chunks * nbytes + kChainAlignment));
   auto* const scratch = reinterpret_cast<uint8_t*>(aligned_to_chain(reinterpret_cast<uintptr_t>(memory)));
   threads::parallel_tasks(context.pool(), chunks, [&](size_t chunk) {
@@ -178,8 +272,8 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t r
       b.rows = std::min(block, rows - b.first_row);
       b.begin = unit % panels;
       b.end = std::min(panels, b.begin + (end - unit));
-      p.is_in_chains ? make_chain_rows(p, b) : make_pair_rows(p, b);
-      p.is_in_chains ? multiply_chains(p, b) : multiply_pairs(p, b);
+      loop.make_rows(p, b);
+      loop.multiply(p, b);
     }
   });
   return Error::Ok;

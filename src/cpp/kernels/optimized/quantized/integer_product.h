@@ -15,12 +15,17 @@
 
 namespace et::kernels::optimized::quantized {
 
+/// How a matrix is packed, and so which loop multiplies it (integer_loops.h). Beyond the last column stand zeros.
+enum class IntegerForm : uint8_t {
+  kPairs,    ///< [groups][panels][pairs of depth][columns of the panel][2], int8
+  kChains,   ///< [groups][vectors of columns] of chain_nbytes()
+  kPatches,  ///< [groups][panels][points][pairs of channels][columns of the panel][2], int16
+};
+
 /// A matrix in groups of rows; `depth` numbers of a window meet each of `columns` columns of a group.
 struct IntegerProduct : RowConvolution {
   size_t groups, columns;
-  bool is_in_chains;
-  /// [groups] of [vectors of columns] of chain_nbytes(); or of [panels][pairs of depth][columns of the panel][2], int8.
-  /// Beyond the last column zeros.
+  IntegerForm form;  ///< before it is packed: kPatches, or one that the weights decide
   const char* packed;
   const int32_t* biases;  ///< [groups][columns up to whole vectors]
   const float* scales;    ///< the same, in units of the output's
@@ -28,6 +33,7 @@ struct IntegerProduct : RowConvolution {
   size_t group_channels() const { return channels / groups; }
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
+  size_t group_pairs() const { return (group_channels() + 1) / 2; }
   size_t quads() const { return (depth() + 3) / 4; }
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/optimized/quantized/output-inl.h"
+#include "kernels/optimized/quantized/pair_sums-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_PAIR_LOOP_ONCE
@@ -29,13 +30,6 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
-
-using SumTag = hn::ScalableTag<int32_t>;
-using WideTag = hn::Repartition<int16_t, SumTag>;
-
-/// Sums, a row's pair, two vectors of weights and a product stand in registers; with one row more of AVX2's sixteen a
-/// sum would go through memory.
-constexpr size_t kTileRows = hn::MaxLanes(SumTag()) >= 16 ? 8 : 5;
 
 size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
@@ -69,17 +63,11 @@ void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
   }
 }
 
-HWY_INLINE hn::Vec<WideTag> load_weights(const int8_t* from) {
-  return hn::PromoteTo(WideTag(), hn::LoadU(hn::Rebind<int8_t, WideTag>(), from));
-}
-HWY_INLINE hn::Vec<WideTag> load_weights(const int16_t* from) { return hn::LoadU(WideTag(), from); }
-
 /// kRows rows times kVectors vectors of columns, of which the last `left` columns count.
 template <size_t kRows, size_t kVectors, class W>
 HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t stride, const W* weights, size_t column,
                               size_t left, int8_t* out, size_t out_stride) {
   const SumTag d;
-  const WideTag d16;
   const hn::Rebind<int8_t, SumTag> d_out;
   const size_t lanes = hn::Lanes(d);
   hn::Vec<SumTag> sums[kRows * kVectors];
@@ -90,27 +78,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t 
       sums[r * kVectors + v] = hn::LoadU(d, p.biases + column + v * lanes);
     }
   }
-  const size_t pairs = p.pairs();
-  for (size_t k = 0; k < pairs; ++k) {
-    hn::Vec<WideTag> w[kVectors];
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) {
-      w[v] = load_weights(weights + 2 * v * lanes);
-    }
-    weights += 2 * kVectors * lanes;
-#pragma GCC unroll 8
-    for (size_t r = 0; r < kRows; ++r) {
-      int32_t pair;
-      std::memcpy(&pair, x + r * stride, sizeof(pair));
-      const auto both = hn::BitCast(d16, hn::Set(d, pair));
-#pragma GCC unroll 2
-      for (size_t v = 0; v < kVectors; ++v) {
-        auto& sum = sums[r * kVectors + v];
-        sum = hn::Add(sum, hn::WidenMulPairwiseAdd(d, both, w[v]));
-      }
-    }
-    x += 2;
-  }
+  add_pairs<kRows, kVectors>(x, stride, p.pairs(), weights, sums);
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -128,7 +96,7 @@ template <size_t kVectors, class W>
 void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W* weights, size_t column, size_t left,
                     int8_t* out) {
   const size_t out_stride = p.groups * p.columns, stride = stride_of(p);
-  for_even_tiles<kTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
+  for_even_tiles<kPairTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
     multiply_tile<decltype(height)::value, kVectors>(p, reinterpret_cast<const int16_t*>(block.scratch) + row * stride,
                                                      stride, weights, column, left, out + row * out_stride, out_stride);
   });

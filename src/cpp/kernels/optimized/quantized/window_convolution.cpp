@@ -1,7 +1,7 @@
 // et::quantized_convolution with a constant int8 filter, in groups or not, on channels-last images of int8: each window
 // is a row of a product (integer_product.h). Sums, scales and rounding are those of the plain kernel
 // (docs/reference/numerics.md), bit for bit.
-#include "kernels/optimized/quantized/integer_product.h"
+#include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_convolution.h"
@@ -10,6 +10,16 @@ namespace et::kernels::optimized::quantized {
 namespace {
 
 using namespace ops::arguments::et_quantized_convolution;
+
+/// Windows of 3x3 by patches of 4x4 (patch_loop.cpp), in units of windows one by one.
+constexpr double kPatchUnits = 0.55;
+
+bool are_patches_faster(const IntegerProduct& p, const Tensor& out) {
+  constexpr size_t kLeastChannels = 16;  // fewer are transforms above all
+  return p.kernel_h == 3 && p.kernel_w == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
+         p.dilation_w == 1 && p.group_channels() >= kLeastChannels && p.group_channels() <= kMostPatchChannels &&
+         p.columns >= kLeastChannels && out.size(2) > 2 && out.size(3) > 2;
+}
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   IntegerProduct p{};
@@ -28,7 +38,13 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   if (groups > 1 && p.columns < 4) {
     return Error::NotSupported;  // depthwise.cpp
   }
-  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
+  ops::Work work = work_of_integers(args);
+  if (are_patches_faster(p, args[kOut]->to_tensor())) {
+    p.form = IntegerForm::kPatches;
+    work.units *= kPatchUnits;
+  }
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
+  ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
   ET_RETURN_IF_ERROR(pack_integer_product(
       context, {weight.const_data_ptr(), false, is_row_major(*args[kWeight]) && !is_channels_last(*args[kWeight])},
       &p));
