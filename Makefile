@@ -54,7 +54,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
         bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel \
         wheel-aarch64 sdist package-sizes docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
-        mcu-setup targets targets-setup tosa tosa-setup applications-setup clean help
+        mcu-setup java-setup targets targets-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -92,7 +92,7 @@ demo:
 	@$(PY) examples/demo.py
 
 test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup armhf-setup interop-setup browser-setup tosa-setup applications-setup
+test: build sanitized-build mcu-setup java-setup armhf-setup interop-setup browser-setup tosa-setup applications-setup
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -222,6 +222,9 @@ neon: setup
 	@cd tests/cpp/kernels/optimized && qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 	    $(abspath build/neon)/bin/et_test_kernels_optimized --gtest_brief=1 --gtest_filter='-*Library*:QuantizedDepthwise*'
 
+java-setup: setup
+	@$(TIMED) "Java compiler" -- $(SETUP) debian java
+
 compilers: compiled
 	@$(TIMED) "other compilers" -- $(SETUP) debian compiler compilers
 	@$(PY) tools/compilers.py $(BUILD)
@@ -263,10 +266,12 @@ fuzz: setup
 	@$(PY) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 wheel: setup
+	@$(SETUP) venv $(VENV) wheels
 	@$(PY) tools/wheel_smoke.py
 
 wheel-aarch64: setup
 	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian aarch64
+	@$(SETUP) venv $(VENV) wheels
 	@$(PY) tools/packages.py wheel
 
 sdist: setup

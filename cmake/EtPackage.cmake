@@ -4,7 +4,7 @@
 #
 # installs, as component `sdk`, under executorch_py/ (the Python package's folder, so that a wheel has it):
 #   include/executorch_py/              headers: Module, TensorPtr, what kernels are written against, the published names
-#   lib/                                static libraries, ours and third-party ones
+#   lib/                                static libraries, ours and third-party ones; libexecutorch.so, the C interface
 #   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
 #   share/source/                       what firmware projects are made of: sources and generated schema headers
@@ -30,7 +30,7 @@ function(et_install_package)
     list(REMOVE_ITEM targets ${ET_HOST_LIBRARIES})
     list(APPEND targets et_platform_semihosting et_platform_uart)
   else()
-    list(APPEND targets et_platform_posix)
+    list(APPEND targets et_platform_posix et_c_api_shared)
   endif()
   get_property(families GLOBAL PROPERTY ET_KERNEL_FAMILIES)
   list(TRANSFORM families REPLACE "/" "_")
@@ -59,7 +59,7 @@ function(et_install_package)
 
   set(package executorch_py/share/cmake/executorch_py)
   install(TARGETS ${targets} EXPORT executorch_pyTargets COMPONENT sdk
-    ARCHIVE DESTINATION executorch_py/lib INCLUDES DESTINATION executorch_py/include)
+    ARCHIVE DESTINATION executorch_py/lib LIBRARY DESTINATION executorch_py/lib INCLUDES DESTINATION executorch_py/include)
   install(EXPORT executorch_pyTargets NAMESPACE executorch_py:: DESTINATION ${package} COMPONENT sdk)
 
   set(headers ${CMAKE_BINARY_DIR}/package/include)
@@ -68,6 +68,7 @@ function(et_install_package)
             --published ${CMAKE_SOURCE_DIR}/cmake/package/published_headers.txt
     COMMENT "Writing the headers of the CMake package" VERBATIM)
   install(DIRECTORY ${headers}/ DESTINATION executorch_py/include COMPONENT sdk)
+  install(FILES ${ET_CPP_ROOT}/c_api/module.modulemap DESTINATION executorch_py/include/executorch_py/c_api COMPONENT sdk)
   install(FILES ${CMAKE_SOURCE_DIR}/src/cpp/ops/ops.yaml DESTINATION executorch_py/share COMPONENT sdk)
 
   _et_install_sources()

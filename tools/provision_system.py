@@ -55,6 +55,7 @@ DEBIAN: dict[str, dict[str, str]] = {
         "clang++": "clang",
     },
     "wasm": {"em++": "emscripten", "node": "nodejs"},
+    "java": {"javac": "openjdk-17-jdk-headless"},
 }
 
 

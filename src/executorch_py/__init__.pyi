@@ -147,6 +147,7 @@ from .runtime import (
 from .runtime import (
     set_num_threads as set_num_threads,
 )
+from .sdk import c_library_path as c_library_path
 from .sdk import cmake_prefix_path as cmake_prefix_path
 
 __version__: str

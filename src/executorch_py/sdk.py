@@ -14,3 +14,6 @@ folder = os.path.dirname(_spec.origin) if _spec is not None and _spec.origin els
 
 #: What CMake's find_package looks in.
 cmake_prefix_path = os.path.join(folder, "share", "cmake")
+
+#: The C interface as one shared library, for languages that open a library at run time.
+c_library_path = os.path.join(folder, "lib", "libexecutorch.so")

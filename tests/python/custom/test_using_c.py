@@ -8,7 +8,8 @@ PAGE = (ROOT / "docs/how-to/using_c.md").read_text()
 def test_the_page(tmp_path):
     _, output = work_through("using_c.md", tmp_path)
     lines = output.splitlines()
-    first = next(line for line in lines if line.startswith("4 numbers, the first is "))
+    first, static = [line for line in lines if line.startswith("4 numbers, the first is ")]
+    assert first == static
     ctypes = next(line for line in lines if line.startswith("ctypes: ["))
     assert abs(float(first.split()[-1]) - float(ctypes.removeprefix("ctypes: [").split(",")[0])) < 1e-5
     assert any(line.startswith("refused: input 0") and "size 2" in line for line in lines)
