@@ -1,6 +1,7 @@
 #include "bindings/errors.h"
 
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -41,10 +42,11 @@ LogQueue& queue() {
 
 std::atomic<bool> g_lines_wait{false};
 thread_local std::string t_message;  // what went wrong
+thread_local char t_scarce[512];     // its beginning, where there is no memory for it
 thread_local std::string t_context;  // where, from the inside outwards, each line after kAt
 thread_local std::optional<py::error_already_set> t_held_error;
 
-void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
+void keep(LogLevel level, const char* file, int line, const char* message, size_t length) {
   // Errors travel in the exception; logging them as well would say everything twice.
   if (level == LogLevel::kError) {
     t_message.assign(message, length);
@@ -65,6 +67,18 @@ void on_log(LogLevel level, const char* file, int line, const char* message, siz
   }
   lines.lines.push_back({level, file, line, std::string(message, length)});
   g_lines_wait.store(true, std::memory_order_relaxed);
+}
+
+/// The hook. Who logs is built without exceptions.
+void on_log(LogLevel level, const char* file, int line, const char* message, size_t length) {
+  try {
+    keep(level, file, line, message, length);
+  } catch (const std::bad_alloc&) {
+    if (level == LogLevel::kError) {
+      clear_last_message();
+      std::snprintf(t_scarce, sizeof(t_scarce), "%.*s", static_cast<int>(length), message);
+    }
+  }
 }
 
 /// Python objects of this module. Leaked on purpose: they must not be destroyed after the interpreter.
@@ -155,6 +169,7 @@ const std::string& last_message() { return t_message; }
 void clear_last_message() {
   t_message.clear();
   t_context.clear();
+  t_scarce[0] = '\0';
 }
 
 Error hold_python_error(py::error_already_set&& error) {
@@ -187,8 +202,8 @@ void raise(Error error, std::string message, std::vector<Diagnostic> diagnostics
     throw held;
   }
   if (message.empty()) {
-    message = t_message + t_context;
-    if (t_message.empty() && !t_context.empty()) {
+    message = (t_scarce[0] == '\0' ? t_message : t_scarce) + t_context;
+    if (message.size() == t_context.size() && !t_context.empty()) {
       message.erase(0, sizeof(kAt) - 1);
     }
   }
@@ -214,6 +229,11 @@ void init_errors(py::module_& module) {
       }
     } catch (const CoreError& error) {
       set_python_error(error);
+    } catch (const std::runtime_error&) {
+      // pybind11's "Could not allocate …": Python has said MemoryError before.
+      if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0) {
+        throw;
+      }
     }
   });
   module.def("error_codes", &error_codes, "[(name, value, python_class, meaning)] of every error code");

@@ -174,7 +174,7 @@ class HeldOptimizer {
   }
   NamedTensors state(const py::list& options) {
     set_options(options);
-    return optimizer_.state();
+    return unwrap(optimizer_.state());
   }
 
  private:

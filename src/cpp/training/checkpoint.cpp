@@ -12,6 +12,7 @@
 #include "base/tensor_text.h"
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/file_loader.h"
+#include "runtime/host/out_of_memory.h"
 #include "schema/file_head.h"
 #include "schema/flat_tensor_generated.h"
 
@@ -94,7 +95,7 @@ std::string type_of_entry(const runtime::NamedDataEntry& entry) {
 
 }  // namespace
 
-Error save_ptd(const std::string& path, const NamedTensors& tensors) {
+Error save_ptd(const std::string& path, const NamedTensors& tensors) try {
   for (const auto& [name, tensor] : tensors) {
     const bool fits =
         std::all_of(tensor.sizes().begin(), tensor.sizes().end(), [](int64_t n) { return n <= INT32_MAX; });
@@ -104,6 +105,8 @@ Error save_ptd(const std::string& path, const NamedTensors& tensors) {
   ET_TRY(const Layout layout, lay_out(tensors));
   const std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
   std::FILE* const file = std::fopen(temporary.c_str(), "wb");
+  ET_CHECK_OR_RETURN(file != nullptr || errno != ENOMEM, MemoryAllocationFailed,
+                     "no memory for a small object of the checkpoint '%s'", path.c_str());
   ET_CHECK_OR_RETURN(file != nullptr, AccessFailed, "'%s' cannot be written: %s", path.c_str(), std::strerror(errno));
   const bool written = write_all(file, layout, tensors);
   const bool closed = std::fclose(file) == 0;
@@ -114,8 +117,9 @@ Error save_ptd(const std::string& path, const NamedTensors& tensors) {
   }
   return Error::Ok;
 }
+ET_NO_MEMORY("the checkpoint '%s'", path.c_str())
 
-Error load_ptd(const std::string& path, const NamedTensors& tensors) {
+Error load_ptd(const std::string& path, const NamedTensors& tensors) try {
   ET_TRY(const std::unique_ptr<runtime::FileLoader> loader, runtime::FileLoader::open(path));
   ET_TRY(const runtime::FlatTensorDataMap map, runtime::FlatTensorDataMap::load(loader.get()));
   for (const auto& [name, tensor] : tensors) {
@@ -139,5 +143,6 @@ Error load_ptd(const std::string& path, const NamedTensors& tensors) {
   }
   return Error::Ok;
 }
+ET_NO_MEMORY("the checkpoint '%s'", path.c_str())
 
 }  // namespace et::training

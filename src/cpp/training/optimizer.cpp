@@ -44,14 +44,15 @@ Optimizer<Rule>::Memory::Memory(const Tensor& like, ScalarType dtype)
 }
 
 template <typename Rule>
-Result<std::unique_ptr<Optimizer<Rule>>> Optimizer<Rule>::create(NamedTensors parameters, const Options& options) {
+Result<std::unique_ptr<Optimizer<Rule>>> Optimizer<Rule>::create(NamedTensors parameters, const Options& options) try {
   auto optimizer = std::make_unique<Optimizer>();
   ET_RETURN_IF_ERROR(optimizer->add_param_group(std::move(parameters), options));
   return optimizer;
 }
+ET_NO_MEMORY("the optimizer %s", Rule::kName)
 
 template <typename Rule>
-Error Optimizer<Rule>::add_param_group(NamedTensors parameters, const Options& options) {
+Error Optimizer<Rule>::add_param_group(NamedTensors parameters, const Options& options) try {
   ET_RETURN_IF_ERROR(Rule::check(options));
   ET_CHECK_OR_RETURN(!parameters.empty(), InvalidArgument, "%s: a group has no parameters", Rule::kName);
   for (const auto& [name, tensor] : parameters) {
@@ -63,12 +64,15 @@ Error Optimizer<Rule>::add_param_group(NamedTensors parameters, const Options& o
     ET_CHECK_OR_RETURN(!tensor.unsafe_impl()->read_only(), InvalidType, "%s: parameter '%s' is in read-only memory",
                        Rule::kName, name.c_str());
   }
+  States added;
   for (const auto& [name, tensor] : parameters) {
-    states_.emplace(std::piecewise_construct, std::forward_as_tuple(name), std::forward_as_tuple());
+    added.emplace(std::piecewise_construct, std::forward_as_tuple(name), std::forward_as_tuple());
   }
   groups_.push_back({std::move(parameters), options});
+  states_.merge(added);  // takes no memory: the group is there whole or not at all
   return Error::Ok;
 }
+ET_NO_MEMORY("a group of parameters of %s", Rule::kName)
 
 template <typename Rule>
 Error Optimizer<Rule>::check_gradients(const NamedTensors& gradients) const {
@@ -96,7 +100,7 @@ Error Optimizer<Rule>::check_gradients(const NamedTensors& gradients) const {
 
 template <typename Rule>
 void Optimizer<Rule>::reserve(const ParamGroup& group, const std::string& name, const Tensor& parameter) {
-  ParamState& state = states_[name];
+  ParamState& state = states_.find(name)->second;
   for (size_t i = 0; i < std::size(Rule::kBuffers); ++i) {
     if (Rule::uses(group.options, i) && state.buffers[i] == nullptr) {
       state.buffers[i] = std::make_unique<Memory>(parameter, parameter.scalar_type());
@@ -105,16 +109,22 @@ void Optimizer<Rule>::reserve(const ParamGroup& group, const std::string& name, 
 }
 
 template <typename Rule>
-Error Optimizer<Rule>::step(const NamedTensors& gradients) {
+Error Optimizer<Rule>::step(const NamedTensors& gradients) try {
   ET_RETURN_IF_ERROR(check_gradients(gradients));
   for (const ParamGroup& group : groups_) {
+    for (const auto& [name, parameter] : group.parameters) {
+      if (gradients.count(name) != 0) {
+        reserve(group, name, parameter);
+      }
+    }
+  }
+  for (const ParamGroup& group : groups_) {  // from here on nothing is asked for
     for (const auto& [name, parameter] : group.parameters) {
       const auto gradient = gradients.find(name);
       if (gradient == gradients.end()) {
         continue;
       }
-      reserve(group, name, parameter);
-      ParamState& state = states_[name];
+      ParamState& state = states_.find(name)->second;
       Update update{parameter.scalar_type(),
                     parameter.numel(),
                     ++state.step,
@@ -129,14 +139,15 @@ Error Optimizer<Rule>::step(const NamedTensors& gradients) {
   }
   return Error::Ok;
 }
+ET_NO_MEMORY("what %s remembers", Rule::kName)
 
 template <typename Rule>
-NamedTensors Optimizer<Rule>::state() {
+Result<NamedTensors> Optimizer<Rule>::state() try {
   NamedTensors tensors;
   for (const ParamGroup& group : groups_) {
     for (const auto& [name, parameter] : group.parameters) {
       reserve(group, name, parameter);
-      ParamState& state = states_[name];
+      ParamState& state = states_.find(name)->second;
       state.step_impl = TensorImpl(ScalarType::Long, 0, nullptr, nullptr, nullptr, &state.step, sizeof(state.step));
       const std::string prefix = "optimizer." + name + ".";
       tensors.emplace(prefix + "step", Tensor(&state.step_impl));
@@ -149,6 +160,7 @@ NamedTensors Optimizer<Rule>::state() {
   }
   return tensors;
 }
+ET_NO_MEMORY("what %s remembers", Rule::kName)
 
 template class Optimizer<SGDRule>;
 template class Optimizer<AdamWRule>;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/host/out_of_memory.h"
 #include "training/named_tensors.h"
 #include "training/update_rules.h"
 
@@ -37,23 +38,23 @@ class Optimizer {
   Error add_param_group(NamedTensors parameters, const Options& options);
 
   /// Changes every parameter that has a gradient.
-  /// Errors: InvalidArgument, before anything is changed: an option out of range; a gradient of another shape or
-  /// element type than its parameter; names
-  ///         that do not fit, which is that some gradient has no parameter and some parameter no gradient.
+  /// Errors, before anything is changed: InvalidArgument, an option out of range, a gradient of another shape or
+  /// element type than its parameter, or names that do not fit: some gradient has no parameter and some parameter no
+  /// gradient. MemoryAllocationFailed: at the first step, for what is to be remembered.
   Error step(const NamedTensors& gradients);
 
   std::vector<ParamGroup>& param_groups() { return groups_; }
 
   /// What the optimizer remembers, by name: "optimizer.fc.weight.momentum_buffer", and "optimizer.fc.weight.step"
   /// (Long, without dimensions). To save it in a checkpoint, or to have a checkpoint written into it. The tensors live
-  /// as long as the optimizer.
-  NamedTensors state();
+  /// as long as the optimizer. Errors: MemoryAllocationFailed.
+  Result<NamedTensors> state();
 
  private:
   struct Memory {
     explicit Memory(const runtime::Tensor& like, ScalarType dtype);
 
-    std::vector<uint64_t> bytes;  // zeros at first
+    runtime::List<uint64_t> bytes;  // zeros at first
     std::vector<int64_t> sizes, strides;
     std::vector<uint8_t> dim_order;
     runtime::TensorImpl impl;
@@ -63,12 +64,13 @@ class Optimizer {
     runtime::TensorImpl step_impl;
     std::unique_ptr<Memory> buffers[std::size(Rule::kBuffers)];
   };
+  using States = std::map<std::string, ParamState, std::less<>>;
 
   Error check_gradients(const NamedTensors& gradients) const;
   void reserve(const ParamGroup& group, const std::string& name, const runtime::Tensor& parameter);
 
   std::vector<ParamGroup> groups_;
-  std::map<std::string, ParamState, std::less<>> states_;
+  States states_;
 };
 
 extern template class Optimizer<SGDRule>;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/host/out_of_memory.h"
+
 namespace et::training {
 
 using runtime::EValue;
@@ -45,7 +47,7 @@ Result<size_t> read_index(HostProgram& program, const std::string& name) {
 
 }  // namespace
 
-Result<TrainingOutputs> TrainingOutputs::of(HostProgram& program, std::string_view name) {
+Result<TrainingOutputs> TrainingOutputs::of(HostProgram& program, std::string_view name) try {
   const std::string method(name);
   ET_TRY(const runtime::MethodMeta meta, program.program().method_meta(name));
   ET_CHECK_OR_RETURN(has_method(program, kGradientsIndex + method), InvalidArgument,
@@ -75,6 +77,7 @@ Result<TrainingOutputs> TrainingOutputs::of(HostProgram& program, std::string_vi
       method.c_str(), meta.num_outputs(), count, outputs.gradients_begin, outputs.parameters_begin);
   return outputs;
 }
+ET_NO_MEMORY("what the program says of training method '%.*s'", static_cast<int>(name.size()), name.data())
 
 NamedTensors TrainingOutputs::named(const Method& method, size_t begin) const {
   NamedTensors tensors;
@@ -93,10 +96,11 @@ NamedTensors named_state(const Method& method) {
   return tensors;
 }
 
-Result<std::unique_ptr<TrainingModule>> TrainingModule::load(const std::string& path, const HostOptions& options) {
+Result<std::unique_ptr<TrainingModule>> TrainingModule::load(const std::string& path, const HostOptions& options) try {
   ET_TRY(std::shared_ptr<HostProgram> program, HostProgram::from_file(path, options));
   return std::make_unique<TrainingModule>(std::move(program));
 }
+ET_NO_MEMORY("the training module of '%s'", path.c_str())
 
 Result<TrainingModule::Entry*> TrainingModule::entry(std::string_view name, bool for_training) {
   const auto known = entries_.find(name);
@@ -114,44 +118,51 @@ Result<TrainingModule::Entry*> TrainingModule::entry(std::string_view name, bool
 
 Result<std::vector<EValue>> TrainingModule::run(Entry& entry, Span<const EValue> inputs, size_t num_outputs) {
   Method& method = entry.method->method();
+  std::vector<EValue> outputs;
+  outputs.reserve(num_outputs);  // a call that has run gives its outputs
   ET_RETURN_IF_ERROR(method.set_inputs(inputs));
   ET_RETURN_IF_ERROR(method.execute());
   entry.has_gradients = true;
-  std::vector<EValue> outputs;
   for (size_t i = 0; i < num_outputs; ++i) {
     outputs.push_back(method.get_output(i));
   }
   return outputs;
 }
 
-Result<std::vector<EValue>> TrainingModule::execute_forward_backward(std::string_view name, Span<const EValue> inputs) {
+Result<std::vector<EValue>> TrainingModule::execute_forward_backward(std::string_view name,
+                                                                     Span<const EValue> inputs) try {
   ET_TRY(Entry* const found, entry(name, true));
   return run(*found, inputs, found->outputs.gradients_begin);
 }
+ET_NO_MEMORY("the training method '%.*s'", static_cast<int>(name.size()), name.data())
 
-Result<std::vector<EValue>> TrainingModule::execute(std::string_view name, Span<const EValue> inputs) {
+Result<std::vector<EValue>> TrainingModule::execute(std::string_view name, Span<const EValue> inputs) try {
   ET_TRY(Entry* const found, entry(name, false));
   return run(*found, inputs, found->method->method().num_outputs());
 }
+ET_NO_MEMORY("the method '%.*s'", static_cast<int>(name.size()), name.data())
 
-Result<NamedTensors> TrainingModule::named_parameters(std::string_view name) {
+Result<NamedTensors> TrainingModule::named_parameters(std::string_view name) try {
   ET_TRY(Entry* const found, entry(name, true));
   return found->outputs.parameters(found->method->method());
 }
+ET_NO_MEMORY("the parameters of '%.*s'", static_cast<int>(name.size()), name.data())
 
-Result<NamedTensors> TrainingModule::named_gradients(std::string_view name) {
+Result<NamedTensors> TrainingModule::named_gradients(std::string_view name) try {
   ET_TRY(Entry* const found, entry(name, true));
   ET_CHECK_OR_RETURN(found->has_gradients, InvalidState,
                      "method '%.*s' has no gradients before its first execution; call execute_forward_backward",
                      static_cast<int>(name.size()), name.data());
   return found->outputs.gradients(found->method->method());
 }
+ET_NO_MEMORY("the gradients of '%.*s'", static_cast<int>(name.size()), name.data())
 
-Result<NamedTensors> TrainingModule::named_state(std::string_view name) {
+Result<NamedTensors> TrainingModule::named_state(std::string_view name) try {
   ET_TRY(Entry* const found, entry(name, false));
   NamedTensors tensors = training::named_state(found->method->method());
   tensors.merge(found->outputs.parameters(found->method->method()));  // a file need not name them as state
   return tensors;
 }
+ET_NO_MEMORY("the state of '%.*s'", static_cast<int>(name.size()), name.data())
 
 }  // namespace et::training

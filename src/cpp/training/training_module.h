@@ -37,6 +37,7 @@ struct TrainingOutputs {
   static Result<TrainingOutputs> of(runtime::HostProgram& program, std::string_view method);
 
   /// Both are handles to tensors of `method`. Gradients have their values after an execution, until the next one.
+  /// These two and named_state throw std::bad_alloc; TrainingModule's functions of the names give it as an error.
   NamedTensors gradients(const runtime::Method& method) const { return named(method, gradients_begin); }
   NamedTensors parameters(const runtime::Method& method) const { return named(method, parameters_begin); }
 

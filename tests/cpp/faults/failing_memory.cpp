@@ -26,6 +26,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 std::atomic<uint64_t> requests{0};
 std::atomic<uint64_t> fails_at{kNever};
 std::atomic<bool> fails_for_good{false};
+std::atomic<size_t> least{0};
 std::atomic<bool> failed{false};
 std::atomic<size_t> failed_size{0};
 std::atomic<int64_t> blocks{0};
@@ -35,7 +36,7 @@ bool trace = false;
 /// Counts a request; true when it is to fail.
 bool fails(size_t nbytes) {
   const uint64_t at = fails_at.load(std::memory_order_relaxed);
-  if (at == kNever) {
+  if (at == kNever || nbytes < least.load(std::memory_order_relaxed)) {
     return false;
   }
   const uint64_t number = requests.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -76,7 +77,8 @@ int64_t whole_pages(size_t nbytes) {
 
 }  // namespace
 
-void arm(uint64_t n, bool for_good) {
+void arm(uint64_t n, bool for_good, size_t least_nbytes) {
+  least.store(least_nbytes);
   requests.store(0);
   failed.store(false);
   failed_size.store(0);
@@ -100,6 +102,10 @@ int64_t mapped_nbytes() { return mapped.load(); }
 using et::failing_memory::allocate;
 
 extern "C" {
+
+// For ctypes, in a process that loads this before all others.
+void et_failing_memory_arm(uint64_t n, size_t least_nbytes) { et::failing_memory::arm(n, false, least_nbytes); }
+uint64_t et_failing_memory_disarm() { return et::failing_memory::disarm(); }
 
 void* malloc(size_t nbytes) { return allocate(nbytes, 0); }
 

@@ -1,7 +1,7 @@
 /// Memory that fails when it is told to: malloc and its kin, mmap and new threads, for the whole process.
 ///
-/// For: memory_faults.cpp. The functions of failing_memory.cpp take the place of the C library's, for all that is
-/// linked into the program and its libraries, operator new included.
+/// For: memory_faults.cpp, and Python with libet_failing_memory.so in LD_PRELOAD. The functions of failing_memory.cpp
+/// take the place of the C library's, for all that is linked into the program and its libraries, operator new included.
 ///
 ///     failing_memory::arm(17, false);          // the 17th request from now on fails, the next ones do not
 ///     … run …
@@ -14,8 +14,9 @@
 
 namespace et::failing_memory {
 
-/// Request number `n` from now on fails, counted from 1 over all threads, and all later ones with `for_good`.
-void arm(uint64_t n, bool for_good);
+/// Request number `n` from now on fails, counted from 1 over all threads, and all later ones with `for_good`. Requests
+/// of fewer than `least_nbytes` are not counted.
+void arm(uint64_t n, bool for_good, size_t least_nbytes = 0);
 /// No request fails any more. Gives the number of requests since arm().
 uint64_t disarm();
 /// True when a request failed since arm().

@@ -1,38 +1,33 @@
 // Runs a model while the n-th request for memory fails, for all n.
 //
-//     et_memory_faults [--trace N] MODEL.pte [DATA.ptd …]
+//     et_memory_faults [--trace N] [--profile | --train] MODEL.pte [DATA.ptd …]
 //
-// One scenario: a Module is made, loads, loads its methods, runs each twice with tensors of the largest sizes and once
-// with the smallest, gives its outputs, puts its state back and runs again. When a request failed, the scenario either
-// has the right outputs (what failed was not needed) or an error: MemoryAllocationFailed, and a message that says of
-// what and how much. Nothing of it may stay behind, and the same scenario must succeed afterwards. Two kinds of
-// process: one that has run nothing before (a child for each n), and one that has. In each, one request fails, or that
-// and all later ones until the error.
+// One scenario is what a Subject does: a Module from the load to its outputs, with --profile one whose tracer keeps all
+// values, with --train training with optimizers and a checkpoint. When a request failed, the scenario either has the
+// right outputs (what failed was not needed) or an error: MemoryAllocationFailed, and a message that says of what and
+// how much. Nothing of it may stay behind, and the same scenario must succeed afterwards. Two kinds of process: one
+// that has run nothing before (a child for each n), and one that has. In each, one request fails, or that and all later
+// ones until the error.
 //
 // Prints a line for each n that goes wrong, and one with the counts at the end. Exit status: 0 when none went wrong.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "extension/module/module.h"
-#include "extension/tensor/tensor.h"
 #include "failing_memory.h"
+#include "subject.h"
 #include "threads/thread_pool.h"
 
 namespace {
 
-using namespace et;             // NOLINT
-using namespace et::extension;  // NOLINT
-using runtime::SizeBounds;
+using namespace et;          // NOLINT
+using namespace et::faults;  // NOLINT
 
 /// What was logged; in memory of its own, since it is written while there is none.
 struct Log {
@@ -49,149 +44,33 @@ void keep(LogLevel level, const char*, int, const char* message, size_t length) 
   }
 }
 
-struct Call {
-  std::string method;
-  std::vector<Inputs> inputs;  // of each run
-};
-
-/// What is prepared while there is memory.
-struct Plan {
-  std::string path;
-  std::vector<std::string> data_files;
-  std::vector<Call> calls;
-};
-
-/// The numbers of all outputs. Where there is no memory to pack a weight another kernel may run, which adds in another
-/// order.
-struct Outputs {
-  std::array<float, 32768> numbers;
-  size_t count = 0;
-
-  void add(const Tensor& tensor) {
-    for (int64_t i = 0; i < tensor.numel() && tensor.scalar_type() == ScalarType::Float; ++i) {
-      numbers[std::min(count++, numbers.size() - 1)] = tensor.const_data_ptr<float>()[i];
-    }
-  }
-  bool are(const Outputs& others) const {
-    bool same = count == others.count && count > 0 && count < numbers.size();
-    for (size_t i = 0; same && i < count; ++i) {
-      same = std::abs(numbers[i] - others.numbers[i]) <= 1e-5f * (1 + std::abs(others.numbers[i]));
-    }
-    return same;
-  }
-};
-
-struct Outcome {
-  Error error = Error::Ok;
-  Outputs outputs;
-  const char* step = "make";
-};
-
-/// A scenario with a fault, and what the same Module gives when it is run from the beginning after an error.
+/// A scenario with a fault, and what the same Subject gives when it is run from the beginning after an error.
 struct FaultyOutcome : Outcome {
   Outcome retried;
 };
 
-Error run(Module& module, const Call& call, size_t i, Outcome& out) {
-  ET_TRY(const std::vector<EValue> values, module.execute(call.method, call.inputs[i]));
-  for (const EValue& value : values) {
-    if (value.is_tensor()) {
-      out.outputs.add(value.to_tensor());
-    }
-  }
-  return Error::Ok;
-}
-
-Error run_all(Module& module, const Plan& plan, Outcome& out) {
-  out.step = "load";
-  ET_RETURN_IF_ERROR(module.load());
-  for (const Call& call : plan.calls) {
-    out.step = "init";
-    ET_RETURN_IF_ERROR(module.load_method(call.method));
-  }
-  for (const Call& call : plan.calls) {
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      out.step = i < 2 ? "execute" : "resize";
-      ET_RETURN_IF_ERROR(run(module, call, i, out));
-    }
-  }
-  out.step = "reset";
-  ET_RETURN_IF_ERROR(module.reset_state());
-  out.step = "execute after reset";
-  for (const Call& call : plan.calls) {
-    ET_RETURN_IF_ERROR(run(module, call, 0, out));
-  }
-  out.step = "get_outputs";
-  return module.get_outputs(plan.calls[0].method).error();
-}
-
 constexpr uint64_t kNever = UINT64_MAX - 1;
+
+std::unique_ptr<Subject> (*make_subject)(const Plan&) = &module_subject;
 
 /// Request `n` fails, and all later ones with `for_good`. `*requests`: how many there were.
 FaultyOutcome scenario(const Plan& plan, uint64_t n = kNever, bool for_good = false, uint64_t* requests = nullptr) {
   FaultyOutcome out;
-  std::string path = plan.path;  // what is copied here is the program's own affair
-  std::vector<std::string> data_files = plan.data_files;
+  std::unique_ptr<Subject> subject = make_subject(plan);
   failing_memory::arm(n, for_good);
-  {
-    Module module(std::move(path), std::move(data_files));
-    out.error = run_all(module, plan, out);
-    if (out.error != Error::Ok && std::strcmp(out.step, "load") != 0) {
-      failing_memory::disarm();
-      out.retried.step = "reset";
-      out.retried.error = module.reset_state();
-      out.retried.error = out.retried.error == Error::Ok ? run_all(module, plan, out.retried) : out.retried.error;
-    }
+  out.error = subject->run(out);
+  if (out.error != Error::Ok && std::strcmp(out.step, "load") != 0) {
+    failing_memory::disarm();
+    out.retried.step = "reset";
+    out.retried.error = subject->reset();
+    out.retried.error = out.retried.error == Error::Ok ? subject->run(out.retried) : out.retried.error;
   }
+  subject.reset();
   const uint64_t count = failing_memory::disarm();
   if (requests != nullptr) {
     *requests = count;
   }
   return out;
-}
-
-EValue input_of(const runtime::MethodMeta& meta, size_t i, bool smallest) {
-  switch (meta.input_tag(i)) {
-    case runtime::Tag::kInt: return EValue(int64_t{1});
-    case runtime::Tag::kDouble: return EValue(0.5);
-    case runtime::Tag::kBool: return EValue(true);
-    default: break;
-  }
-  const runtime::TensorInfo info = meta.input_tensor_info(i).get();
-  std::vector<int64_t> sizes;
-  int64_t count = 1;
-  for (size_t d = 0; d < info.sizes.size(); ++d) {
-    const SizeBounds bounds = meta.input_bounds(i, d);
-    sizes.push_back(smallest ? std::max<int64_t>(bounds.lower, 1) : bounds.upper);
-    count *= sizes.back();
-  }
-  std::vector<double> numbers;
-  for (int64_t n = 0; n < count; ++n) {
-    numbers.push_back(is_floating(info.dtype) ? static_cast<double>((n * 37 + 11) % 101) / 50 - 1
-                                              : static_cast<double>(n % 2));
-  }
-  return EValue(make_tensor_ptr(sizes, numbers, std::vector<uint8_t>(info.dim_order.begin(), info.dim_order.end()), {},
-                                info.dtype));
-}
-
-/// Read from the tables alone: no kernel, no delegate and no thread has been in this process afterwards.
-Plan make_plan(const char* path, std::vector<std::string> data_files) {
-  Plan plan{path, std::move(data_files), {}};
-  const auto loader = runtime::open_loader(path, runtime::LoadMode::kFile);
-  const auto program = loader.ok() ? runtime::Program::load(loader->get()) : Result<runtime::Program>(loader.error());
-  for (size_t m = 0; program.ok() && m < program->num_methods(); ++m) {
-    const runtime::MethodMeta meta = program->method_meta(program->method_name(m)).get();
-    Call call{std::string(meta.name()), {}};
-    for (const bool smallest : {false, false, true}) {
-      Inputs inputs;
-      for (size_t i = 0; i < meta.num_inputs(); ++i) {
-        inputs.push_back(input_of(meta, i, smallest));
-      }
-      call.inputs.push_back(std::move(inputs));
-    }
-    plan.calls.push_back(std::move(call));
-  }
-  return plan;
 }
 
 struct Memory {
@@ -240,7 +119,7 @@ void fault(const Plan& plan, uint64_t n, bool for_good, const Expected& expected
   }
   const bool is_retried = out.error != Error::Ok && std::strcmp(out.step, "load") != 0;
   if (is_retried && (out.retried.error != Error::Ok || !out.retried.outputs.are(expected.outputs))) {
-    add(std::string("the same Module afterwards: ") + to_string(out.retried.error) + " at " + out.retried.step + ", '" +
+    add(std::string("the same object afterwards: ") + to_string(out.retried.error) + " at " + out.retried.step + ", '" +
         said.text + "'");
   }
   if (again.error != Error::Ok || !again.outputs.are(expected.outputs)) {
@@ -274,7 +153,7 @@ bool in_child(const Body& body) {
 }
 
 /// Requests 1 … last fail, in children. Each begins anew when it is cold; one goes on while it lives when not.
-void faults(const Plan& plan, Shared& shared, bool cold, bool for_good, uint64_t last) {
+void run_faults(const Plan& plan, Shared& shared, bool cold, bool for_good, uint64_t last) {
   for (shared.next = 1; shared.next <= last;) {
     const bool lived = in_child([&] {
       if (!cold) {
@@ -306,8 +185,15 @@ int main(int argc, char** argv) {
     failing_memory::set_trace(true);
     first = 3;
   }
+  if (argc > first && std::strcmp(argv[first], "--profile") == 0) {
+    make_subject = &traced_subject;
+    ++first;
+  } else if (argc > first && std::strcmp(argv[first], "--train") == 0) {
+    make_subject = &training_subject;
+    ++first;
+  }
   if (argc <= first) {
-    std::fprintf(stderr, "usage: et_memory_faults [--trace N] MODEL.pte [DATA.ptd ...]\n");
+    std::fprintf(stderr, "usage: et_memory_faults [--trace N] [--profile | --train] MODEL.pte [DATA.ptd ...]\n");
     return 2;
   }
   static char buffer[1 << 16];  // so that what is printed takes no block
@@ -330,7 +216,7 @@ int main(int argc, char** argv) {
   for (const bool cold : {true, false}) {
     const uint64_t requests = cold ? shared.expected.cold_requests : shared.expected.warm_requests;
     for (const bool for_good : {false, true}) {
-      faults(plan, shared, cold, for_good, requests);
+      run_faults(plan, shared, cold, for_good, requests);
       total += requests;
     }
   }

@@ -82,7 +82,7 @@ TEST_F(TrainingTest, ACheckpointPutsParametersAndMomentumBack) {
   auto optimizer = SGD::create(module.named_parameters("forward").get(), SGDOptions{0.5, 0.9});
   ASSERT_TRUE(optimizer.ok());
   NamedTensors state = module.named_state("forward").get();
-  state.merge(optimizer.get()->state());
+  state.merge(optimizer.get()->state().get());
   ASSERT_EQ(state.size(), 3u);
   const std::string path = ::testing::TempDir() + "training_test.ptd";
   ASSERT_EQ(optimizer.get()->step(module.named_gradients("forward").get()), Error::Ok);

@@ -1,4 +1,4 @@
-"""Ten small models for tests of faults: what they are, and how their files are made."""
+"""Small models for tests of faults: what they are, and how their files are made."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from torch import nn
+from torch.export.experimental import _export_forward_backward
 
 import executorch_py as et
 from executorch_py import quantizer
@@ -95,6 +96,9 @@ MODELS: dict[str, Callable[[], et.ExecutorchProgramManager]] = {
     "dynamic_int8_xnnpack": lambda: lower(mlp(), ROWS, True, "dynamic_int8"),
     "external_weights": lambda: lower(mlp(), ROWS, True, config=et.ExecutorchBackendConfig(external_constants=True)),
     "methods": methods,
+    "wide_mlp": lambda: lower(
+        nn.Sequential(nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 32)), torch.randn(64, 128), False
+    ),
 }
 
 
@@ -105,3 +109,22 @@ def write(name: str, folder: Path) -> list[Path]:
     if name == "external_weights":
         program.write_tensor_data_to_file(folder)
     return [folder / f"{name}.pte", *sorted(folder.glob("*.ptd"))]
+
+
+class Loss(nn.Module):
+    """What training lowers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, 6), nn.Tanh(), nn.Linear(6, 1))
+
+    def forward(self, x):
+        return (self.layers(x) - 1).square().mean()
+
+
+def write_training(folder: Path, width: int = 8, rows: int = 4) -> Path:
+    """A program whose `forward` gives gradients."""
+    torch.manual_seed(0)
+    joint = _export_forward_backward(torch.export.export(Loss(width).train(), (torch.randn(rows, width),)))
+    et.to_edge({"forward": joint}).to_executorch().save(folder / "train.pte")
+    return folder / "train.pte"

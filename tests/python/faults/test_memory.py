@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.faults.models import MODELS, write
+from tests.python.faults.models import MODELS, write, write_training
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "build/dev/bin/et_memory_faults"
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="a build without C++ tests, or with sanitizers, which allocate")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "--profile", "--train"])
 def test_each_request_may_fail(name, tmp_path):
-    result = subprocess.run([PROGRAM, *write(name, tmp_path)], capture_output=True, text=True, timeout=120)
+    files = {"--train": lambda: [write_training(tmp_path)], "--profile": lambda: write("mlp", tmp_path)}
+    options = [name, *files[name]()] if name in files else write(name, tmp_path)
+    result = subprocess.run([PROGRAM, *options], capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stdout + result.stderr
     assert int(result.stdout.split()[0]) > 100, "requests that failed"
 

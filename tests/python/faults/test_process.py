@@ -16,6 +16,7 @@ import torch
 
 import executorch_py as et
 from executorch_py import runtime
+from tests.python.runtime.programs import compile_text
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +173,46 @@ def test_an_interrupt_ends_a_long_call_soon(file, tmp_path):
             process.kill()
     assert word == "interrupted" and "(64, 256)" in rest
     assert float(at) - sent < 0.1 * max(1.0, os.getloadavg()[0] / os.cpu_count()), "seconds until the exception"
+
+
+HALF_A_CALL = """
+delegate "FaultyBackend" = "payload"
+buffer @calls : f32[2, 2] = [0.0, 0.0, 0.0, 0.0]
+method @forward(%x: f32[2, 2]) stage(lowered) {
+  %n = buffer @calls : f32[2, 2]
+  %one = aten::add.out(%n, %x, 1) : f32[2, 2]
+  %kept = aten::copy_(%n, %one, false) : f32[2, 2] alias(%n)
+  %y = delegate @0(%kept) : f32[2, 2]
+  return %y
+}"""
+
+
+class Faulty:
+    """A backend that writes half of its output and then fails, as often as it is told to."""
+
+    failures = 0
+
+    def init(self, context, processed, compile_specs):
+        return None
+
+    def execute(self, context, handle, args):
+        source, target = args
+        target[0] = source[0]
+        if Faulty.failures > 0:
+            Faulty.failures -= 1
+            raise OSError("the device is gone")
+        target[1] = source[1]
+
+
+def test_a_delegate_that_fails_in_the_middle_leaves_what_was_written_before():
+    runtime.Runtime.get().register_backend("FaultyBackend", Faulty)
+    method = runtime.Runtime.get().load_program(compile_text(HALF_A_CALL)).load_method("forward")
+    ones = np.ones((2, 2), np.float32)
+    assert np.array_equal(method.execute([ones])[0], ones)
+    Faulty.failures = 2
+    for _ in range(2):
+        with pytest.raises(OSError, match="the device is gone"):
+            method.execute([ones])
+    assert np.array_equal(method.execute([ones])[0], 4 * ones), "the sums before the errors stay"
+    method.reset_state()
+    assert np.array_equal(method.execute([ones])[0], ones)

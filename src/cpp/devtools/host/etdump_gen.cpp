@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "base/log.h"
 
@@ -21,6 +22,8 @@ Error append_bytes(void* context, const void* data, size_t nbytes) {
 
 Error write_file(const std::string& path, const void* data, size_t nbytes) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
+  ET_CHECK_OR_RETURN(file != nullptr || errno != ENOMEM, MemoryAllocationFailed,
+                     "no memory for a small object of the ETDump '%s'", path.c_str());
   ET_CHECK_OR_RETURN(
       file != nullptr && std::fwrite(data, 1, nbytes, file.get()) == nbytes && std::fflush(file.get()) == 0,
       AccessFailed, "cannot write '%s': %s", path.c_str(), std::strerror(errno));
@@ -56,10 +59,16 @@ Error ETDumpGen::record_values(size_t debug_nbytes) {
 
 Result<std::vector<uint8_t>> ETDumpGen::to_bytes() const {
   const Lock lock(mutex_);
-  std::vector<uint8_t> bytes;
+  const bool has_all = is_static_ || events_wanted() + free_events().size() == events_nbytes_;
+  ET_CHECK_OR_RETURN(has_all, MemoryAllocationFailed, "there was no memory for %zu bytes of events", events_wanted());
   ET_TRY(const size_t size, nbytes());
-  bytes.reserve(size);
-  ET_RETURN_IF_ERROR(write(&append_bytes, &bytes));
+  std::vector<uint8_t> bytes;
+  try {
+    bytes.reserve(size);
+  } catch (const std::bad_alloc&) {
+    return ET_ERROR_WITH_MESSAGE(MemoryAllocationFailed, "no memory for %zu bytes of an ETDump", size);
+  }
+  ET_RETURN_IF_ERROR(write(&append_bytes, &bytes));  // without exceptions; these bytes have their memory
   return bytes;
 }
 

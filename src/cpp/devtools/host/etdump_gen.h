@@ -33,7 +33,8 @@ class ETDumpGen final : public EtDump {
   /// The file as it is now. It lies in memory that the caller gives to free(), or behind the events in the buffer that
   /// was given to the constructor.
   ETDumpResult get_etdump_data();
-  /// The file as it is now. Errors: as EtDump::write.
+  /// The file as it is now. Errors: as EtDump::write; MemoryAllocationFailed, here or when events were recorded, which
+  /// clear() forgets.
   Result<std::vector<uint8_t>> to_bytes() const;
   /// Writes the file, and the debug buffer beside it where `debug_path` names one. Errors: as EtDump::write;
   /// AccessFailed, naming the path.
