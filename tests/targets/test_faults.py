@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from executorch_py.backends.tosa import TOSAPartitioner
 
 import executorch_py as et
@@ -100,9 +99,7 @@ def test_a_delegate_that_fails_leaves_what_is_documented(tmp_path: Path) -> None
     torch.manual_seed(0)
     samples = [(torch.randn(1, 1, 10, 8),) for _ in range(4)]
     config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
-    program = quantizer.quantize(
-        TwoParts().eval(), samples[0], quantizer.TOSAQuantizer().set_global(config), samples
-    )
+    program = quantizer.quantize(TwoParts().eval(), samples[0], quantizer.TOSAQuantizer().set_global(config), samples)
     lowered = et.to_edge_transform_and_lower(program, partitioner=[TOSAPartitioner()]).to_executorch()
     write_firmware(lowered, tmp_path, TARGET.name, inputs=samples[0], measure=False)
     (tmp_path / "main.cpp").write_text((PROGRAMS / "failing_delegates.cpp").read_text())

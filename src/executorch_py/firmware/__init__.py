@@ -22,6 +22,7 @@ from executorch_py import _core
 from executorch_py.codegen.flatbuffer import DamagedError
 from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.devtools.bundled_program.serialize import deserialize_from_flatbuffer_to_bundled_program, encoded
+from executorch_py.element_types import ScalarType
 from executorch_py.errors import InternalError, InvalidArgumentError, NotSupportedError
 from executorch_py.runtime import Program, Runtime
 
@@ -148,12 +149,14 @@ def _model(data: bytes, name: str, inputs: Sequence[Any] | None) -> tuple[Model,
         inputs = [made_up(info) if info else method._core.input_value(i) for i, info in enumerate(infos)]
     outputs = method.execute(list(inputs))
     results = []
+    has_floats = False
     for i, value in enumerate(outputs):
         if meta.output_kind(i) != "Tensor":
             raise NotSupportedError(f"output {i} of method {name!r} is a {meta.output_kind(i)}, must be a Tensor")
         results.append(raw_bytes(value, meta.output_tensor_meta(i).dim_order()))
+        has_floats |= meta.output_tensor_meta(i).dtype() is ScalarType.Float
     given = [raw_bytes(value, info.dim_order()) if info else b"" for value, info in zip(inputs, infos, strict=True)]
-    return Model(data, name, given, results), arenas
+    return Model(data, name, given, results, has_floats=has_floats), arenas
 
 
 def _bundled(

@@ -48,6 +48,7 @@ class Model:
     outputs: Sequence[bytes]  # what the host computed
     bundle: bytes | None = None  # the file with `data` in it, whose test cases take the place of these
     tolerance: tuple[float, float] = (1e-4, 1e-5)  # of a bundle's outputs: relative to the value, and beside it
+    has_floats: bool = True  # an output is torch.float32, which is compared by value
 
     @property
     def file(self) -> bytes:
@@ -90,6 +91,7 @@ inline constexpr size_t kNumInputs = {len(model.inputs)};
 extern const Bytes kInputs[];
 inline constexpr size_t kNumOutputs = {len(model.outputs)};
 extern const Bytes kOutputs[];
+inline constexpr bool kHasFloats = {str(model.has_floats).lower()};  // an output is float, which may differ a little
 // How much the outputs of a bundle's test cases may differ: kAtol + kRtol * |expected|.
 inline constexpr double kRtol = {model.tolerance[0]!r}, kAtol = {model.tolerance[1]!r};
 
