@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ir/content_key.h"
+#include "numerics/float_bits.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -20,12 +21,6 @@ ScalarType sparse_dtype_of(payload::Datatype datatype) {
 
 /// What a shared part of the flatbuffer is; first in its description.
 enum SharedPart : uint32_t { kDims, kPerTensor, kPerChannel, kPerGroup, kDynamic, kClamp };
-
-uint32_t bits_of(float number) {
-  uint32_t bits;
-  std::memcpy(&bits, &number, sizeof(bits));
-  return bits;
-}
 
 template <typename T>
 void put(std::string& bytes, size_t offset, T value) {

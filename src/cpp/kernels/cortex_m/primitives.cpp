@@ -57,10 +57,7 @@ float scale_in_integers(float input, float weight, float output) {
   }
   uint32_t mantissa = quotient >> 1;
   mantissa += (quotient & 1u) != 0 && (rest != 0 || (mantissa & 1u) != 0) ? 1u : 0u;
-  const uint32_t bits = ((exponent - 1) << 23) + mantissa;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
+  return from_bits<float>(((exponent - 1) << 23) + mantissa);
 }
 
 }  // namespace et::kernels::cortex_m

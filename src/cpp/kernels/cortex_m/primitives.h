@@ -52,8 +52,7 @@ float scale_in_integers(float input, float weight, float output);
 /// otherwise, and is left to floats.
 inline int32_t units_in_integers(int32_t sum, float scale) {
   constexpr uint32_t kHalf = 1u << 19, kNear = 64;  // of 2^-20: 2^-15 is 32 of them
-  uint32_t bits;
-  std::memcpy(&bits, &scale, sizeof(bits));
+  const uint32_t bits = bits_of(scale);
   const uint32_t left = (bits >> 23) - 105u;  // scale = multiplier * 2^(left - 52)
   if (__builtin_expect(left <= 30, 1)) {
     const uint32_t limit = uint32_t{INT32_MAX} >> left;
