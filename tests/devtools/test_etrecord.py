@@ -10,7 +10,14 @@ import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
-from executorch_py.devtools import BundledProgram, MethodTestCase, MethodTestSuite, generate_etrecord, parse_etrecord
+from executorch_py.devtools import (
+    BundledProgram,
+    Inspector,
+    MethodTestCase,
+    MethodTestSuite,
+    generate_etrecord,
+    parse_etrecord,
+)
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError
 from tests.devtools.models import two_blocks
 
@@ -96,6 +103,26 @@ def test_results_that_nothing_uses(partitioner, tmp_path):
     read = parse_etrecord(tmp_path / "model.etrecord").edge_dialect_program
     wanted = {name: handle for name, handle in handles(copied.exported_program()).items() if handle is not None}
     assert wanted and wanted.items() <= handles(read).items()
+
+
+def test_values_are_matched_as_before_the_file(tmp_path):
+    """A batch norm has two results that nobody reads; torch.export.load gives them nodes, and the norm is fused away."""
+    pytest.importorskip("pandas")
+    torch.manual_seed(0)
+    norm = torch.nn.BatchNorm2d(4)
+    torch.nn.init.normal_(norm.running_mean)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), norm, torch.nn.ReLU()).eval()
+    inputs = (torch.rand(1, 2, 8, 8),)
+    edge = et.to_edge_transform_and_lower(torch.export.export(model, inputs), generate_etrecord=True)
+    program = edge.to_executorch()
+    record = program.get_etrecord()
+    record.update_representative_inputs(list(inputs))
+    record.save(tmp_path / "model.etrecord")
+    loaded = et.Runtime.get().load_program(program.buffer, enable_etdump=True, debug_buffer_size=1 << 16)
+    loaded.load_method("forward").execute(inputs)
+    for one in (record, parse_etrecord(tmp_path / "model.etrecord")):
+        gaps = Inspector.of(loaded, one).calculate_numeric_gap("MSE")
+        assert list(gaps["aot_ops"]) == [["relu"]] and max(gaps["gap"].iloc[0]) < 1e-12
 
 
 def test_several_methods_and_further_programs(tmp_path):

@@ -142,4 +142,10 @@ def _leaving(members: set[fx.Node], order: dict[fx.Node, int]) -> list[fx.Node]:
         if any(user in before for user in node.users):
             before.add(node)
     inside = behind & before
-    return sorted((node for node in members if any(user not in inside for user in node.users)), key=order.__getitem__)
+    # torch.export.load adds results that nobody reads, so a user that has none does not count.
+    leaves = {
+        node
+        for node in members
+        if any(user not in inside and (user.users or user.op == "output") for user in node.users)
+    }
+    return sorted(leaves, key=order.__getitem__)
