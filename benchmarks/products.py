@@ -1,0 +1,141 @@
+"""Products of matrices by shape: rows of floats times a constant matrix, beside MKL and oneDNN, which PyTorch carries.
+
+    python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …] [--isa avx2]
+
+A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over the better one's.
+Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least share of the best rate that
+any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it asks for. Method as in benchmarks.models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+ROWS = (1, 4, 16, 64, 197, 512)
+COLUMNS = (64, 768, 3072, 20_000, 50_257, 200_000)
+DEPTHS = (16, 64, 256, 768, 2048, 8192)
+#: Largest matrix, in numbers, and largest product, in multiplications.
+MOST_NUMBERS, MOST_WORK = 64_000_000, 8_000_000_000
+COUNTED_FLOP = 10_000_000
+
+
+@dataclass
+class Figure:
+    """One shape: milliseconds of a call of each side."""
+
+    rows: int
+    columns: int
+    depth: int
+    ours: float
+    mkl: float
+    onednn: float
+
+    @property
+    def flop(self) -> float:
+        return 2.0 * self.rows * self.columns * self.depth
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / min(self.mkl, self.onednn)
+
+    @property
+    def name(self) -> str:
+        return f"{self.rows} x {self.depth} x {self.columns}"
+
+    def rate(self, ms: float) -> float:
+        """GFLOP/s of a side that takes so long."""
+        return self.flop / ms / 1e6
+
+    def line(self) -> str:
+        rates = " ".join(f"{self.rate(ms):8.1f}" for ms in (self.ours, self.mkl, self.onednn))
+        return f"{self.name:22s} {self.ours:9.3f} {rates} {self.ratio:7.2f}"
+
+
+def shapes(options: argparse.Namespace) -> Iterator[tuple[int, int, int]]:
+    """(rows, columns, depth) within the bounds, matrices of one size after the other."""
+    for depth in options.depth:
+        for columns in options.columns:
+            for rows in options.rows:
+                if depth * columns <= MOST_NUMBERS and rows * depth * columns <= MOST_WORK:
+                    yield rows, columns, depth
+
+
+def measure_shape(rows: int, columns: int, depth: int, options: argparse.Namespace) -> Figure:
+    """Medians of all three sides in turn."""
+    import torch
+
+    from benchmarks import models
+    from tests.models.zoo import Method
+
+    torch.manual_seed(0)
+    method = Method(torch.nn.Linear(depth, columns).eval(), (torch.randn(rows, depth),))
+    ours, mkl = models.calls(models.compile_methods({"forward": method}), method, "forward")
+    row = models.measure("", ours, mkl, options.threads, options.rounds, options.block, _onednn(method))
+    return Figure(rows, columns, depth, row.ours, row.eager, row.delegated)
+
+
+def _onednn(method: object) -> Callable[[], object]:
+    import torch
+
+    (x,), layer = method.inputs, method.module
+    weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), x.shape[0])
+
+    def call() -> object:
+        with torch.inference_mode():
+            return torch.ops.mkldnn._linear_pointwise(x, weight, layer.bias, "none", [], "")
+
+    return call
+
+
+def summary(figures: list[Figure]) -> str:
+    """The last lines; of what counts."""
+    counted = [figure for figure in figures if figure.flop > COUNTED_FLOP]
+    if not counted:
+        return "no product of more than 10 MFLOP"
+    worst = max(counted, key=lambda figure: figure.ratio)
+    slowest = min(counted, key=lambda figure: figure.rate(figure.ours))
+    best_rate = max(figure.rate(min(figure.ours, figure.mkl, figure.onednn)) for figure in counted)
+    median = statistics.median(figure.ratio for figure in counted)
+    share = slowest.rate(slowest.ours) / best_rate
+    return (
+        f"{len(counted)} shapes: median {median:.2f}, worst {worst.ratio:.2f} ({worst.name})\n"
+        f"least share of the best rate, {best_rate:.0f} GFLOP/s: {share:.2f} ({slowest.name})"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--block", type=float, default=20.0, help="milliseconds of a block")
+    parser.add_argument("--isa", choices=("sse4.1", "avx2", "avx512", "amx"), help="limits all sides")
+    for name, default in (("rows", ROWS), ("columns", COLUMNS), ("depth", DEPTHS)):
+        parser.add_argument(f"--{name}", type=int, nargs="+", default=default)
+    options = parser.parse_args(arguments)
+    if options.isa:
+        from benchmarks.peers.engines import isa_settings
+
+        os.environ.update(isa_settings(options.isa))  # before the libraries are loaded
+
+    import torch
+
+    import executorch_py as et
+
+    torch.set_num_threads(options.threads)
+    et.set_num_threads(options.threads)
+    print(f"{'rows x depth x columns':22s} {'ms':>9s} {'ours':>8s} {'MKL':>8s} {'oneDNN':>8s} {'ratio':>7s}")
+    figures = []
+    for shape in shapes(options):
+        figures.append(measure_shape(*shape, options))
+        print(figures[-1].line(), flush=True)
+    print(summary(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
