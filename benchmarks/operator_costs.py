@@ -2,7 +2,7 @@
 
     export ET_LIBRARY_KERNELS=off                                                  # our kernels alone
     ET_MAX_ISA=avx2 python -m benchmarks.operator_costs --measure build/costs      # once for each instruction set
-    python -m benchmarks.operator_costs --write build/costs                        # the two tables
+    python -m benchmarks.operator_costs --write build/costs   # the two tables; rows that were not measured stay
 
 Both tables serve twice: a load takes the kernel that costs the least, and a lowering compares the delegate with the
 kernel that a load would take. XNNPACK is measured through its delegate.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -223,7 +224,28 @@ WITH_TILES = {("float", "kernels"): 0.82, ("float", "delegate"): 1.0, ("int8", "
 OF_ARM = 2.0
 
 
-def derived(found: dict[str, Any], dtype: str, kind: str, side: str) -> list[float]:
+Figures = dict[str, dict[str, dict[str, dict[str, list[float]]]]]  # set, element type, kind, side
+
+
+def known(folder: Path) -> tuple[Figures, set[tuple[str, str]]]:
+    """The figures of the tables with those of the folder over them, and which rows these are in."""
+    found: Figures = {isa: {"float": {}, "int8": {}} for isa in ISAS}
+    measured_rows = set()
+    for side, path in TABLES.items():
+        for numbers, kind, row in re.findall(r"ET_COST\((\w+), (\w+), (.*)\)\n", path.read_text()):
+            figures = [float(figure) for figure in row.split(",")]
+            for place, isa in enumerate(ISAS):
+                kinds = found[isa][numbers.replace("floating", "float")]
+                kinds.setdefault(kind, {})[side] = figures[2 * place : 2 * place + 2]
+    for isa in ISAS:
+        file = folder / f"{isa}.json"
+        for dtype, kinds in (json.loads(file.read_text()) if file.exists() else {}).items():
+            found[isa][dtype].update(kinds)
+            measured_rows |= {(dtype, kind) for kind in kinds}
+    return found, measured_rows
+
+
+def derived(found: Figures, dtype: str, kind: str, side: str) -> list[float]:
     """The figures of a row, with the columns that were not measured: amx from avx512, arm from avx2."""
     figures = [figure for isa in ISAS for figure in found[isa][dtype][kind][side]]
     amx = found["avx512"][dtype][kind][side]
@@ -234,19 +256,18 @@ def derived(found: dict[str, Any], dtype: str, kind: str, side: str) -> list[flo
 
 
 def write(folder: Path) -> None:
-    """Renders both tables from the files of the folder."""
-    found = {isa: json.loads((folder / f"{isa}.json").read_text()) for isa in ISAS}
+    """Renders the rows of both tables that the folder has figures for; the others stay."""
+    found, measured_rows = known(folder)
     for side, path in TABLES.items():
-        lines = [
-            "// Written by benchmarks/operator_costs.py, which says how it measures; not by hand.",
-            "// ET_COST(element type, kind of work, then for each instruction set: ns of a call, ps of a unit)",
-            f"// Instruction sets: {', '.join(ISAS)}, measured; amx and arm, derived from avx512 and avx2.",
-        ]
-        for dtype, kinds in (("float", tuple(EXAMPLES)), ("int8", INTEGER)):
-            for kind in kinds:
+        lines = []
+        for line in path.read_text().splitlines():
+            row = re.match(r"ET_COST\((\w+), (\w+), ", line)
+            dtype, kind = (row[1].replace("floating", "float"), row[2]) if row else ("", "")
+            if row and (dtype, kind) in measured_rows:
                 figures = derived(found, dtype, kind, side)
                 numbers = ", ".join(f"{figure:.3g}" if figure < 100 else f"{figure:.0f}" for figure in figures)
-                lines.append(f"ET_COST({dtype}, {kind}, {numbers})".replace("float,", "floating,"))
+                line = f"{row[0]}{numbers})"
+            lines.append(line)
         path.write_text("\n".join(lines) + "\n")
 
 

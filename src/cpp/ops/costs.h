@@ -69,7 +69,8 @@ struct WorkCosts {
   } tiles[std::size(kIsaNames)];
   /// It serves products and softmax as kernels, too.
   bool has_kernels = false;
-  /// A constant matrix of more numbers is read anew for each tile of rows, which takes as long as to multiply them.
+  /// Where finite, a constant matrix is read anew for each tile of rows. One of more numbers than this takes as long to
+  /// read as to multiply.
   double numbers_read_once = std::numeric_limits<double>::infinity();
 };
 

@@ -1,5 +1,6 @@
 // Of kernels that offer a cost the cheapest runs, behind a user's and before those of lower priorities.
 #include "method_fixture.h"
+#include "runtime/host/kernel_costs.h"
 #include "runtime/kernel_offer.h"
 
 namespace et::test {
@@ -67,6 +68,15 @@ TEST_F(OfferTest, OneAloneIsTakenAtAnyCost) {
   static const Kernel kTable[] = {offering<30>(kPriorityOptimized)};
   ASSERT_EQ(kernels_.add(kTable), Error::Ok);
   EXPECT_EQ(chosen(), 30);
+}
+
+TEST(ColumnOf, IntegersWithoutByteProductsCostWhatTheyDoOnAvx2) {
+  using ops::TargetIsa;
+  const ops::Work floats{ops::WorkKind::linear, false, 1}, integers{ops::WorkKind::linear, true, 1};
+  EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, false), TargetIsa::kAvx2);
+  EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, true), TargetIsa::kAvx512);
+  EXPECT_EQ(column_of(floats, TargetIsa::kAvx512, false), TargetIsa::kAvx512);
+  EXPECT_EQ(column_of(integers, TargetIsa::kSse41, false), TargetIsa::kSse41);
 }
 
 }  // namespace
