@@ -224,7 +224,7 @@ HWY_INLINE T weigh_row(const AttentionTask<T>& task, T* scores, size_t row, size
   }
   const T before = task.maximum[row];
   const T block = max_of(scores, count);
-  const T maximum = block > before || block != block ? block : before;
+  const T maximum = block > before || std::isnan(block) ? block : before;
   const T subtracted = maximum == kMinusInfinity ? T(0) : maximum;  // a row that sees nothing yet
   const V m = hn::Set(d, subtracted);
   V sum = hn::Zero(d);

@@ -8,6 +8,7 @@
 // floats).
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -36,7 +37,7 @@ auto order_key(T value) {
     std::memcpy(&bits, &value, sizeof(bits));
     bits = value == T(0) ? 0 : bits;
     const Bits key = (bits & kSign) != 0 ? ~bits : bits | kSign;
-    return value != value ? ~Bits(0) : key;
+    return std::isnan(value) ? ~Bits(0) : key;
   } else if constexpr (sizeof(T) == 8) {
     return static_cast<uint64_t>(value) ^ (uint64_t{1} << 63);
   } else {
@@ -84,7 +85,7 @@ size_t make_items(const T* from, size_t stride, size_t n, bool descending, Item<
     items[i] = Item<T>(descending ? static_cast<decltype(key)>(~key) : key, i);
     if constexpr (!std::is_integral_v<T>) {
       const auto number = static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(value);
-      first_nan = number != number && first_nan == n ? i : first_nan;
+      first_nan = std::isnan(number) && first_nan == n ? i : first_nan;
     }
   }
   return first_nan;

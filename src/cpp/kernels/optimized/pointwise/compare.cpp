@@ -43,7 +43,7 @@ ET_COMPARISON(Ge, >=)
     map_elements<T, uint8_t>([](T x) HWY_ATTR { return static_cast<uint8_t>(EXPRESSION); }, block); \
   }
 ET_CLASS(IsInf, std::fabs(x) == std::numeric_limits<T>::infinity())
-ET_CLASS(IsNan, x != x)
+ET_CLASS(IsNan, std::isnan(x))
 ET_CLASS(Not, x == 0)
 #undef ET_CLASS
 NumberLoops IsInfLoops() { return {&IsInf<float>, &IsInf<double>}; }

@@ -7,6 +7,7 @@
 
 #include "kernels/optimized/pointwise/pointwise-inl.h"
 #include "kernels/optimized/vec/table.h"
+#include "kernels/portable/arithmetic.h"
 #include "ops/signatures/portable/op_clamp.h"
 #include "ops/signatures/portable/op_ternary.h"
 
@@ -105,8 +106,8 @@ struct Triples {
   static void between(const PointwiseBlock& block) {
     triple_elements<T>(
         [](T x, T low, T high) HWY_ATTR {
-          x = x > low || x != x ? x : low;  // the bound, also where it is not a number
-          return x < high || x != x ? x : high;
+          x = x > low || portable::is_nan(x) ? x : low;  // the bound, also where it is not a number
+          return x < high || portable::is_nan(x) ? x : high;
         },
         block);
   }

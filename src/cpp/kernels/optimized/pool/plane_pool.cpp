@@ -14,6 +14,7 @@
 #include "kernels/optimized/pool/image_pool.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
+#include "kernels/portable/arithmetic.h"
 #include "kernels/portable/op_pool.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
@@ -36,7 +37,7 @@ using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 struct Largest {
   template <typename T>
   HWY_INLINE T operator()(T m, T v) const {
-    return v > m || v != v ? v : m;
+    return v > m || portable::is_nan(v) ? v : m;
   }
 };
 struct SumOf {
@@ -343,7 +344,7 @@ Error max_pool_out(KernelContext& context, const Tensor& self, IntArrayRef kerne
   }
   ET_RETURN_IF_ERROR(resize(context, self, kSpatial, all, out));
   const auto largest = [&](const auto& loops, auto least) {
-    const auto larger = [](auto m, auto v) { return v > m || v != v ? v : m; };
+    const auto larger = [](auto m, auto v) { return v > m || portable::is_nan(v) ? v : m; };
     return pool(context, self, kSpatial == 3 ? all.simplified() : all, loops, least, larger, {}, out);
   };
   constexpr float kLeast = -std::numeric_limits<float>::infinity();

@@ -126,7 +126,7 @@ struct Extreme {
   }
   template <class T>
   static HWY_INLINE T combine(T a, T b) {
-    return (kLargest ? b > a : b < a) || b != b ? b : a;
+    return (kLargest ? b > a : b < a) || std::isnan(b) ? b : a;
   }
 };
 
