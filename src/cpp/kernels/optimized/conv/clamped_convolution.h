@@ -7,8 +7,9 @@
 /// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out)
 #pragma once
 
-#include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/clamped_kernels.h"
 #include "kernels/optimized/vec/numbers.h"
+#include "kernels/optimized/vec/prepared.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "ops/arguments.h"
 #include "ops/signatures/portable/op_convolution.h"
@@ -114,25 +115,8 @@ inline ops::Work work_of(Arguments args) {
                            args[args.size() - 1]->to_tensor()});
 }
 
-/// Plans a convolution, from `min` to `max` where they are not nullptr. Errors: NotSupported for one of another kind.
-using PrepareConvolution = Error (*)(runtime::PrepareContext& context, Arguments args, const EValue* min,
-                                     const EValue* max, void** state);
-
-/// The two operators as kernels of one implementation: a convolution, and one whose results are limited. What
-/// they offer decides, among them and against a library; of equal offers the order of priorities.h.
-template <runtime::KernelRun kRun, PrepareConvolution kPrepare, uint8_t kPriority>
-struct ConvolutionKernels {
-  static Error plain(runtime::PrepareContext& context, Arguments args, void** state) {
-    return kPrepare(context, args, nullptr, nullptr, state);
-  }
-  static Error clamped(runtime::PrepareContext& context, Arguments args, void** state) {
-    using namespace ops::arguments::et_convolution_clamp;
-    return kPrepare(context, args, args[kMin], args[kMax], state);
-  }
-  static constexpr Kernel kTable[] = {
-      make_stateful_kernel<&plain, kRun>(signature::convolution_out, kPriority),
-      make_stateful_kernel<&clamped, kRun>(signature::convolution_clamp_out, kPriority),
-  };
-};
+template <PrepareClamped kPrepare, runtime::KernelRun kRun, uint8_t kPriority>
+using ConvolutionKernels =
+    ClampedKernels<signature::convolution_out, signature::convolution_clamp_out, kPrepare, kRun, kPriority>;
 
 }  // namespace et::kernels::optimized::conv

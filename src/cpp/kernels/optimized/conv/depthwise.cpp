@@ -11,16 +11,11 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <limits>
-#include <new>
 
-#include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/depthwise.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/vectors-inl.h"
-#include "runtime/host/packed_memory.h"
-#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -289,7 +284,6 @@ HWY_EXPORT(DepthwiseRows);
 namespace {
 
 using runtime::PrepareContext;
-using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
 using namespace ops::arguments::et_convolution_clamp;
@@ -297,37 +291,6 @@ using namespace ops::arguments::et_convolution_clamp;
 constexpr size_t kMaxLanes = 16;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
-
-struct PackRequest {
-  const float* weight;  // [channels, group, kernel_h, kernel_w]
-  size_t channels, taps, group;
-  size_t tap_step, group_step;  // as the order of the weight says
-  const PrepareContext* context;
-};
-
-/// [vectors of channels][taps][group][lanes]; channels beyond the last are 0.
-Result<void*> create_filter(void* argument) {
-  const auto& request = *static_cast<const PackRequest*>(argument);
-  const size_t lanes = HWY_DYNAMIC_DISPATCH(DepthwiseLanes)();
-  const size_t numbers = request.taps * request.group;  // of a channel
-  const size_t floats = round_up(request.channels, lanes) * numbers;
-  ET_TRY(void* const memory, request.context->shared()->memory().allocate(floats * sizeof(float)));
-  auto* const packed = static_cast<float*>(memory);
-  std::fill_n(packed, floats, 0.0f);
-  threads::parallel_for(request.context->pool(), request.channels, threads::grain_for(numbers),
-                        [&](size_t c, size_t end) {
-                          for (; c < end; ++c) {
-                            for (size_t i = 0; i < numbers; ++i) {
-                              packed[(c / lanes * numbers + i) * lanes + c % lanes] =
-                                  request.weight[c * numbers + i / request.group * request.tap_step +
-                                                 i % request.group * request.group_step];
-                            }
-                          }
-                        });
-  return memory;
-}
-
-constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 /// One item, or two, of no more than `most`.
 bool are_small(const EValue& list, int64_t most) {
@@ -370,21 +333,14 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   ET_TRY(const Depthwise w,
          pack_depthwise(context, args[kWeight]->to_tensor(), *args[kBias], args[kStride]->to_int_list(),
                         args[kPadding]->to_int_list(), args[kDilation]->to_int_list(), range));
-  ET_TRY(void* const memory, context.allocate(sizeof(Depthwise), alignof(Depthwise)));
-  *state = new (memory) Depthwise(w);
-  return Error::Ok;
+  return keep_state(context, w, state);
 }
 
 Error run(KernelContext& context, Arguments args, void* state) {
   Depthwise w = *static_cast<const Depthwise*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[args.size() - 1]->to_tensor();
-  ET_RETURN_IF_ERROR(check_channels(input, w.channels));
-  w.in_h = input.size(2);
-  w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h, w.dilation_h);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w, w.dilation_w);
-  ET_RETURN_IF_ERROR(resize_output(context, "convolution", input, w.channels, w.out_h, w.out_w, out));
+  ET_RETURN_IF_ERROR(plan_call(context, "convolution", input, w.channels, w.channels, out, &w));
   if (out.numel() == 0) {
     return Error::Ok;
   }
@@ -403,26 +359,30 @@ Error run(KernelContext& context, Arguments args, void* state) {
 Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, const EValue& bias, IntArrayRef stride,
                                  IntArrayRef padding, IntArrayRef dilation, Range range) {
   Depthwise w{};
+  static_cast<ImageGeometry&>(w) = geometry_of(weight, stride, padding, dilation);
   w.channels = static_cast<size_t>(weight.size(0));
   w.group = static_cast<size_t>(weight.size(1));
-  w.kernel_h = weight.size(2);
-  w.kernel_w = weight.size(3);
-  w.stride_h = stride[0];
-  w.stride_w = stride[stride.size() - 1];
-  w.dilation_h = dilation[0];
-  w.dilation_w = dilation[dilation.size() - 1];
   w.min = range.min;
   w.max = range.max;
-  w.pad_h = padding[0];
-  w.pad_w = padding[padding.size() - 1];
   const auto taps = static_cast<size_t>(w.kernel_h * w.kernel_w);
   const bool taps_inside = runtime::is_contiguous_dim_order(runtime::dim_order(weight));
-  PackRequest request{weight.const_data_ptr<float>(), w.channels, taps, w.group, taps_inside ? size_t{1} : w.group,
-                      taps_inside ? taps : size_t{1}, &context};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr, (uint64_t{taps} << 1) | taps_inside,
-                             uint64_t{w.channels} << 8 | w.group};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
-  w.filter = static_cast<const float*>(packed);
+  const size_t tap_step = taps_inside ? 1 : w.group, group_step = taps_inside ? taps : 1;
+  const size_t lanes = HWY_DYNAMIC_DISPATCH(DepthwiseLanes)(), numbers = taps * w.group;  // of a channel
+  const size_t floats = round_up(w.channels, lanes) * numbers;
+  const auto* const from = weight.const_data_ptr<float>();
+  const auto pack = [&](float* packed) {
+    std::fill_n(packed, floats, 0.0f);
+    threads::parallel_for(context.pool(), w.channels, threads::grain_for(numbers), [&](size_t c, size_t end) {
+      for (; c < end; ++c) {
+        for (size_t i = 0; i < numbers; ++i) {
+          packed[(c / lanes * numbers + i) * lanes + c % lanes] =
+              from[c * numbers + i / w.group * tap_step + i % w.group * group_step];
+        }
+      }
+    });
+  };
+  const Packing packing{from, uint64_t{taps} << 1 | taps_inside, uint64_t{w.channels} << 8 | w.group};
+  ET_TRY(w.filter, packed_once<float>(context, packing, floats, pack));
   ET_TRY(w.bias, padded_bias(context, bias, w.channels, round_up(w.channels, kMaxLanes)));
   return w;
 }
@@ -431,7 +391,7 @@ void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
   HWY_DYNAMIC_DISPATCH(DepthwiseRows)(w, begin, end);
 }
 
-ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&run, &prepare, kPriorityDepthwise>::kTable)
+ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&prepare, &run, kPriorityDepthwise>::kTable)
 
 }  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

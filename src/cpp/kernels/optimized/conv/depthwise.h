@@ -8,23 +8,21 @@
 ///     call depthwise_rows(w, 0, rows);
 #pragma once
 
-#include "kernels/optimized/vec/numbers.h"
+#include "kernels/optimized/conv/images.h"
 
 namespace et::kernels::optimized::conv {
 
 /// One depthwise convolution.
-struct Depthwise {
+struct Depthwise : ImageGeometry {
   size_t channels;
   size_t group;         // channels that a result is made of: 1, 2, 4 or 8
   const float* filter;  // [vectors of channels][kernel_h][kernel_w][group][lanes]
   const float* bias;    // [channels, up to whole vectors]
   float min, max;
-  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 
   // Of a call.
-  const float* in;  // [batch, in_h, in_w, channels]
-  float* out;       // [batch, out_h, out_w, channels]
-  int64_t in_h, in_w, out_h, out_w;
+  const float* in;    // [batch, in_h, in_w, channels]
+  float* out;         // [batch, out_h, out_w, channels]
   int64_t ring_rows;  // 0, or, for square ones: `in` is [ring_rows, in_w, channels], where row y of an image stands at
                       // y % ring_rows
 

@@ -1,6 +1,4 @@
 // aten::convolution and et::convolution_clamp with a constant 1x1 filter on channels-last images.
-#include <new>
-
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/table.h"
@@ -32,9 +30,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of(args), ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, *args[kBias], range));
-  ET_TRY(void* const memory, context.allocate(sizeof(PixelProduct), alignof(PixelProduct)));
-  *state = new (memory) PixelProduct(product);
-  return Error::Ok;
+  return keep_state(context, product, state);
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
@@ -52,6 +48,6 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&run, &prepare, kPriorityPixels>::kTable)
+ET_KERNEL_TABLE(pixel_convolution, ConvolutionKernels<&prepare, &run, kPriorityPixels>::kTable)
 
 }  // namespace et::kernels::optimized::conv

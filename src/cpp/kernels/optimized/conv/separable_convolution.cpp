@@ -6,9 +6,7 @@
 //
 // The arithmetic is that of the convolutions alone (pixel_product.h, depthwise.h), so the bits are, too.
 #include <algorithm>
-#include <new>
 
-#include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/depthwise.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/table.h"
@@ -95,9 +93,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
                                      args[kPadding]->to_int_list(), {kDense, 1}, range));
   ET_TRY(const Range project_range, read_range(context, args[kProjectMin], args[kProjectMax]));
   ET_TRY(s.project, pack_pixel_product(context, args[kProjectWeight]->to_tensor(), *args[kProjectBias], project_range));
-  ET_TRY(void* const memory, context.allocate(sizeof(Separable), alignof(Separable)));
-  *state = new (memory) Separable(s);
-  return Error::Ok;
+  return keep_state(context, s, state);
 }
 
 // ------------------------------------------------------------------------------------------------------------------
@@ -111,7 +107,7 @@ struct Plan {
   size_t slots;  // threads, each with a ring and a buffer of its own
 };
 
-Plan plan_call(const Separable& s, const Depthwise& w, int64_t rows, threads::ThreadPool* pool) {
+Plan plan_strips(const Separable& s, const Depthwise& w, int64_t rows, threads::ThreadPool* pool) {
   // What a thread may keep of the second cache; filters and the rows that come and go pass through it as well.
   constexpr size_t kStripBytes = 256 << 10;
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
@@ -171,33 +167,23 @@ Error run(KernelContext& context, Arguments args, void* state) {
   const auto& s = *static_cast<const Separable*>(state);
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(check_channels(input, s.in_channels()));
   Depthwise w = s.depthwise;
-  w.in_h = input.size(2);
-  w.in_w = input.size(3);
-  w.out_h = output_extent(w.in_h, w.pad_h, w.kernel_h, w.stride_h);
-  w.out_w = output_extent(w.in_w, w.pad_w, w.kernel_w, w.stride_w);
-  ET_RETURN_IF_ERROR(resize_output(context, kOp, input, s.project.out_channels, w.out_h, w.out_w, out));
+  ET_RETURN_IF_ERROR(plan_call(context, kOp, input, s.in_channels(), s.project.out_channels, out, &w));
   if (out.numel() == 0) {
     return Error::Ok;
   }
   const int64_t rows = input.size(0) * w.out_h;
-  const Plan plan = plan_call(s, w, rows, context.pool());
+  const Plan plan = plan_strips(s, w, rows, context.pool());
   const size_t floats = plan.ring_floats + plan.strip_floats;
   ET_TRY(void* const memory, context.allocate_temp(plan.slots * floats * sizeof(float)));
   auto* const scratch = static_cast<float*>(memory);
   const int64_t in_image = w.in_h * w.in_w * static_cast<int64_t>(s.in_channels());
   const int64_t out_image = w.out_h * w.out_w * static_cast<int64_t>(s.project.out_channels);
-  threads::parallel_tasks(plan.slots > 1 ? context.pool() : nullptr, plan.slots, [&](size_t slot) {
-    const auto bound = [&](size_t i) { return rows * static_cast<int64_t>(i) / static_cast<int64_t>(plan.slots); };
-    for (int64_t row = bound(slot); row < bound(slot + 1);) {
-      const int64_t image = row / w.out_h;
-      const int64_t last = std::min(bound(slot + 1) - image * w.out_h, w.out_h);
-      run_rows(s, w, plan, input.const_data_ptr<float>() + image * in_image,
-               out.mutable_data_ptr<float>() + image * out_image, row - image * w.out_h, last, scratch + slot * floats);
-      row = image * w.out_h + last;
-    }
-  });
+  const auto run = [&](size_t slot, int64_t image, int64_t begin, int64_t end) {
+    run_rows(s, w, plan, input.const_data_ptr<float>() + image * in_image,
+             out.mutable_data_ptr<float>() + image * out_image, begin, end, scratch + slot * floats);
+  };
+  share_rows(context.pool(), plan.slots, input.size(0), w.out_h, run);
   return Error::Ok;
 }
 

@@ -9,13 +9,10 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
-#include <new>
 
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
 #include "kernels/optimized/vec/table.h"
-#include "runtime/host/packed_memory.h"
-#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_TRANSPOSED_CONVOLUTION_ONCE
@@ -109,50 +106,31 @@ HWY_EXPORT(MultiplyPatches);
 namespace {
 
 using runtime::PrepareContext;
-using runtime::SharedCache;
 
 // Arguments by position; the two operators differ in what follows kGroups.
 using namespace ops::arguments::et_convolution_clamp;
 
-struct PackRequest {
-  const float* weight;  // [in, out, kernel_h, kernel_w] in this order, or with out innermost
-  bool taps_inside;
-  const PatchProduct* product;
-  const PrepareContext* context;
-};
-
-/// [kernel_h][strips][in_channels][columns of a strip]; columns beyond the last are 0.
-Result<void*> create_filter(void* argument) {
-  const auto& request = *static_cast<const PackRequest*>(argument);
-  const PatchProduct& p = *request.product;
-  const size_t width = HWY_DYNAMIC_DISPATCH(PatchStrip)();
-  const size_t floats = p.kernel_h * p.strips * p.in_channels * width;
-  ET_TRY(void* const memory, request.context->shared()->memory().allocate(floats * sizeof(float)));
-  auto* const packed = static_cast<float*>(memory);
-  std::fill_n(packed, floats, 0.0f);
+/// [in, out, kernel_h, kernel_w] in this order, or with out innermost → [kernel_h][strips][in_channels][columns of a
+/// strip], `width` of them; columns beyond the last are 0.
+void pack_filter(const PatchProduct& p, const float* weight, bool taps_inside, size_t width, threads::ThreadPool* pool,
+                 float* packed) {
+  std::fill_n(packed, p.kernel_h * p.strips * p.in_channels * width, 0.0f);
   const size_t taps = p.kernel_h * p.kernel_w;
-  const auto pack_channel = [&](size_t k) {
-    const float* const from = request.weight + k * p.out_channels * taps;
-    for (size_t t = 0; t < taps; ++t) {
-      const size_t row = t / p.kernel_w;
-      for (size_t c = 0; c < p.out_channels; ++c) {
-        const size_t column = t % p.kernel_w * p.out_channels + c;
-        const size_t strip = row * p.strips + column / width;
-        packed[(strip * p.in_channels + k) * width + column % width] =
-            from[request.taps_inside ? c * taps + t : t * p.out_channels + c];
+  threads::parallel_for(pool, p.in_channels, threads::grain_for(p.out_channels * taps), [&](size_t k, size_t end) {
+    for (; k < end; ++k) {
+      const float* const from = weight + k * p.out_channels * taps;
+      for (size_t t = 0; t < taps; ++t) {
+        const size_t row = t / p.kernel_w;
+        for (size_t c = 0; c < p.out_channels; ++c) {
+          const size_t column = t % p.kernel_w * p.out_channels + c;
+          const size_t strip = row * p.strips + column / width;
+          packed[(strip * p.in_channels + k) * width + column % width] =
+              from[taps_inside ? c * taps + t : t * p.out_channels + c];
+        }
       }
     }
-  };
-  threads::parallel_for(request.context->pool(), p.in_channels, threads::grain_for(p.out_channels * taps),
-                        [&](size_t begin, size_t end) {
-                          for (size_t k = begin; k < end; ++k) {
-                            pack_channel(k);
-                          }
-                        });
-  return memory;
+  });
 }
-
-constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 bool fits(const PrepareContext& context, Arguments args) {
   if (!has_constant_filter(context, args) || !args[kTransposed]->number_as_bool() ||
@@ -183,12 +161,12 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const size_t width = HWY_DYNAMIC_DISPATCH(PatchStrip)();
   p.strips = (p.columns + width - 1) / width;
 
-  PackRequest request{weight.const_data_ptr<float>(), is_row_major(*args[kWeight]), &p, &context};
-  const SharedCache::Key key{&kMaker, weight.const_data_ptr(), nullptr,
-                             uint64_t{p.kernel_h} << 33 | uint64_t{p.kernel_w} << 1 | request.taps_inside,
-                             uint64_t{p.in_channels} << 32 | p.out_channels};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &create_filter, &request, nullptr));
-  p.filter = static_cast<const float*>(packed);
+  const auto* const from_file = weight.const_data_ptr<float>();
+  const bool taps_inside = is_row_major(*args[kWeight]);
+  const Packing packing{from_file, uint64_t{p.kernel_h} << 33 | uint64_t{p.kernel_w} << 1 | taps_inside,
+                        uint64_t{p.in_channels} << 32 | p.out_channels};
+  ET_TRY(p.filter, packed_once<float>(context, packing, p.kernel_h * p.strips * p.in_channels * width,
+                                      [&](float* to) { pack_filter(p, from_file, taps_inside, width, context.pool(), to); }));
 
   ET_TRY(void* const bias_memory, context.allocate(p.strips * width * sizeof(float), 64));
   auto* const bias = static_cast<float*>(bias_memory);
@@ -197,9 +175,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
     bias[c] = from != nullptr && c < p.columns ? from[c % p.out_channels] : 0.0f;
   }
   p.bias = bias;
-  ET_TRY(void* const memory, context.allocate(sizeof(PatchProduct), alignof(PatchProduct)));
-  *state = new (memory) PatchProduct(p);
-  return Error::Ok;
+  return keep_state(context, p, state);
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
@@ -229,7 +205,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&run, &prepare, kPriorityTransposed>::kTable)
+ET_KERNEL_TABLE(transposed_convolution, ConvolutionKernels<&prepare, &run, kPriorityTransposed>::kTable)
 
 }  // namespace et::kernels::optimized::conv
 #endif  // HWY_ONCE

@@ -232,9 +232,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 
   const size_t padded = round_up(w.out_channels, kMaxStrip);
   ET_TRY(w.bias, padded_bias(context, *args[kBias], w.out_channels, padded));
-  ET_TRY(void* const memory, context.allocate(sizeof(Winograd), alignof(Winograd)));
-  *state = new (memory) Winograd(w);
-  return Error::Ok;
+  return keep_state(context, w, state);
 }
 
 // convolution(input, weight, bias, stride, …, groups, [min, max,] out)
@@ -426,13 +424,13 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-ET_KERNEL_TABLE(winograd, ConvolutionKernels<&run, &prepare<cheapest_tile>, kPriorityWinograd>::kTable)
+ET_KERNEL_TABLE(winograd, ConvolutionKernels<&prepare<cheapest_tile>, &run, kPriorityWinograd>::kTable)
 
 Span<const Kernel> winograd_kernels_with_tiles_of(size_t side) {
   if (side == 2) {
-    return ConvolutionKernels<&run, &prepare<always<2>>, kPriorityWinograd>::kTable;
+    return ConvolutionKernels<&prepare<always<2>>, &run, kPriorityWinograd>::kTable;
   }
-  return ConvolutionKernels<&run, &prepare<always<4>>, kPriorityWinograd>::kTable;
+  return ConvolutionKernels<&prepare<always<4>>, &run, kPriorityWinograd>::kTable;
 }
 
 }  // namespace et::kernels::optimized::conv

@@ -8,15 +8,8 @@
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
-#include <new>
-
+#include "kernels/optimized/matmul/constant_linear.h"
 #include "kernels/optimized/matmul/row_product.h"
-#include "kernels/optimized/vec/fitting.h"
-#include "kernels/optimized/vec/numbers.h"
-#include "kernels/optimized/vec/priorities.h"
-#include "kernels/optimized/vec/table.h"
-#include "ops/signatures/portable/op_matmul.h"
-#include "runtime/host/kernel_costs.h"
 #include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -134,25 +127,13 @@ bool is_static(const Tensor& tensor) {
 }
 
 bool fits(const runtime::PrepareContext& context, Arguments args) {
-  const EValue& out = *args[args.size() - 1];
-  if (!is_float(*args[0]) || !is_float(*args[1]) || !is_float_or_none(*args[2]) || !is_float(out) ||
-      !context.is_constant(*args[1])) {
+  if (!has_constant_weight(context, args)) {
     return false;
   }
-  const Tensor input = args[0]->to_tensor();
-  const Tensor weight = args[1]->to_tensor();
-  if (weight.dim() != 2 || !is_row_major(*args[1]) || input.dim() < 1 || !is_static(input) ||
-      !is_static(out.to_tensor())) {
-    return false;
-  }
-  const int64_t n = weight.size(0);
-  const int64_t k = weight.size(1);
-  const bool has_shapes = input.numel() == k && input.size(-1) == k && out.to_tensor().numel() == n &&
-                          out.to_tensor().dim() == input.dim() && out.to_tensor().size(-1) == n;
-  const bool has_bias = !args[2]->is_none();
-  const bool bias_fits = !has_bias || (args[2]->to_tensor().dim() == 1 && args[2]->to_tensor().numel() == n &&
-                                       is_static(args[2]->to_tensor()));
-  return has_shapes && bias_fits && k >= kLeastRow && weight.numel() >= kLeastElements;
+  const Tensor input = args[0]->to_tensor(), weight = args[1]->to_tensor(), out = args[args.size() - 1]->to_tensor();
+  const int64_t n = weight.size(0), k = weight.size(1);
+  return input.numel() == k && out.numel() == n && out.size(-1) == n && is_static(input) && is_static(out) &&
+         (args[2]->is_none() || is_static(args[2]->to_tensor())) && k >= kLeastRow && weight.numel() >= kLeastElements;
 }
 
 Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
@@ -161,23 +142,11 @@ Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* mi
   if (!fits(context, args)) {
     return Error::NotSupported;
   }
-  const Tensor weight = args[1]->to_tensor();
-  const auto columns = static_cast<double>(weight.size(0)), depth = static_cast<double>(weight.size(1));
-  ET_RETURN_IF_ERROR(runtime::offer_work(state, ops::work_of_product(1, columns, depth), ops::kKernelCosts));
+  ET_RETURN_IF_ERROR(offer_rows(state, 1, args[1]->to_tensor()));
   product.min = range.min;
   product.max = range.max;
   product.depth = static_cast<size_t>(args[1]->to_tensor().size(1));
-  ET_TRY(void* const memory, context.allocate(sizeof(RowProduct), alignof(RowProduct)));
-  *state = new (memory) RowProduct(product);
-  return Error::Ok;
-}
-
-// linear(input, weight, bias, [min, max,] out)
-Error prepare_linear(runtime::PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, nullptr, nullptr, state);
-}
-Error prepare_linear_clamp(runtime::PrepareContext& context, Arguments args, void** state) {
-  return prepare(context, args, args[3], args[4], state);
+  return keep_state(context, product, state);
 }
 
 Error run(KernelContext& context, Arguments args, void* state) {
@@ -192,14 +161,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   return Error::Ok;
 }
 
-constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare_linear, &run>(signature::linear_out, kPriorityOneRow),
-    make_stateful_kernel<&prepare_linear_clamp, &run>(signature::linear_clamp_out, kPriorityOneRow),
-};
-
 }  // namespace
 
-ET_KERNEL_TABLE(row_product, kKernels)
+ET_KERNEL_TABLE(row_product, LinearKernels<&prepare, &run, kPriorityOneRow>::kTable)
 
 }  // namespace et::kernels::optimized::matmul
 #endif  // HWY_ONCE

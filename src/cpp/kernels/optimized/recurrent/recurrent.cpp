@@ -5,15 +5,13 @@
 // sequences the threads share the two directions of a layer, or else the units of a step.
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 #include "kernels/optimized/recurrent/recurrent_cells.h"
 #include "kernels/optimized/vec/fitting.h"
+#include "kernels/optimized/vec/prepared.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/convert.h"
 #include "ops/signatures/portable/op_recurrent.h"
-#include "runtime/shared_cache.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized::recurrent {
@@ -54,14 +52,14 @@ size_t strips_of(int64_t columns) {
 // ------------------------------------------------------------------------------------------------------------- at load
 
 /// A weight [gates * units, depth] to be packed.
-struct Packing {
+struct GatesWeight {
   const Tensor* weight;
   size_t gates, units, depth;
 
   size_t size() const { return strips_of(static_cast<int64_t>(units)) * depth * gates * recurrent_lanes(); }
 };
 
-void pack(const Packing& p, float* out) {
+void pack(const GatesWeight& p, float* out) {
   const size_t lanes = recurrent_lanes();
   const size_t width = p.gates * lanes;
   const ScalarType dtype = p.weight->scalar_type();
@@ -84,31 +82,9 @@ void pack(const Packing& p, float* out) {
   }
 }
 
-constexpr std::align_val_t kAlignment{64};
-constexpr char kMaker = 0;  // its address names this maker in the shared cache
-
-Result<void*> create_packed(void* argument) {
-  const auto& packing = *static_cast<const Packing*>(argument);
-  void* const memory = ::operator new(packing.size() * sizeof(float), kAlignment, std::nothrow);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of packed weights",
-                     packing.size() * sizeof(float));
-  pack(packing, static_cast<float*>(memory));
-  return memory;
-}
-void destroy_packed(void* object) { ::operator delete(object, kAlignment); }
-
-/// From the cache of the Program, where methods share it, or in the Method's memory.
-Result<const float*> packed_weight(runtime::PrepareContext& context, Packing packing) {
-  if (context.shared() != nullptr) {
-    const uint64_t variant = static_cast<uint64_t>(packing.units) << 32 | packing.depth << 3 | packing.gates;
-    ET_TRY(void* const object,
-           context.shared()->get_or_create({&kMaker, packing.weight->const_data_ptr(), nullptr, variant},
-                                           &create_packed, &packing, &destroy_packed));
-    return static_cast<const float*>(object);
-  }
-  ET_TRY(void* const memory, context.allocate(packing.size() * sizeof(float), 64));
-  pack(packing, static_cast<float*>(memory));
-  return static_cast<const float*>(memory);
+Result<const float*> packed_weight(runtime::PrepareContext& context, const GatesWeight& w) {
+  const Packing packing{w.weight->const_data_ptr(), uint64_t{w.units} << 32 | w.depth << 3 | w.gates};
+  return packed_once<float>(context, packing, w.size(), [&](float* to) { pack(w, to); });
 }
 
 /// Biases [gates * units] as [strips, gates, lanes], in the Method's memory; both may be nullptr. Of a GRU the third
@@ -235,9 +211,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** made) {
     }
     new (&cells[index]) PackedCell(cell);
   }
-  ET_TRY(void* const memory, context.allocate(sizeof(RecurrentState), alignof(RecurrentState)));
-  *made = new (memory) RecurrentState{kCell, kPackedBatch, cells};
-  return Error::Ok;
+  return keep_state(context, RecurrentState{kCell, kPackedBatch, cells}, made);
 }
 
 // ------------------------------------------------------------------------------------------------------------- a call

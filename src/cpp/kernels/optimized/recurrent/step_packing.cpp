@@ -1,10 +1,9 @@
 #include "kernels/optimized/recurrent/step_packing.h"
 
 #include <algorithm>
-#include <new>
 
+#include "kernels/optimized/vec/prepared.h"
 #include "numerics/nibbles.h"
-#include "runtime/shared_cache.h"
 
 namespace et::kernels::optimized::recurrent {
 
@@ -25,8 +24,6 @@ size_t StepPacking::lane(size_t n) const {
 
 namespace {
 
-constexpr char kMaker = 0;  // its address names our entries in the shared cache
-
 void pack(const StepPacking& p, int8_t* memory, int8_t* to) {
   std::fill_n(to, p.size(), int8_t{0});
   const size_t width = p.gates * p.lanes;  // lanes of a strip
@@ -40,34 +37,14 @@ void pack(const StepPacking& p, int8_t* memory, int8_t* to) {
   }
 }
 
-constexpr std::align_val_t kAlignment{64};
-
-Result<void*> create_packed(void* argument) {
-  const auto& packing = *static_cast<const StepPacking*>(argument);
-  void* const memory = ::operator new(packing.size() + packing.hidden, kAlignment, std::nothrow);
-  ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "no memory for %zu bytes of packed weights",
-                     packing.size() + packing.hidden);
-  auto* const to = static_cast<int8_t*>(memory);
-  pack(packing, to + packing.size(), to);
-  return memory;
-}
-void destroy_packed(void* object) { ::operator delete(object, kAlignment); }
-
 }  // namespace
 
 Result<const int8_t*> packed_steps(PrepareContext& context, StepPacking packing) {
-  if (context.shared() != nullptr) {
-    const auto dtype = static_cast<uint64_t>(packing.weight->scalar_type());
-    const uint64_t variant = dtype << 32 | uint64_t{packing.gates} << 8 | packing.lanes;
-    ET_TRY(void* const object, context.shared()->get_or_create(
-                                   {&kMaker, packing.weight->const_data_ptr(), nullptr, variant, packing.hidden},
-                                   &create_packed, &packing, &destroy_packed));
-    return static_cast<const int8_t*>(object);
-  }
-  ET_TRY(void* const memory, context.allocate(packing.size() + packing.hidden, 64));
-  auto* const to = static_cast<int8_t*>(memory);
-  pack(packing, to + packing.size(), to);
-  return to;
+  const auto dtype = static_cast<uint64_t>(packing.weight->scalar_type());
+  const Packing of{packing.weight->const_data_ptr(), dtype << 32 | uint64_t{packing.gates} << 8 | packing.lanes,
+                   packing.hidden};
+  return packed_once<int8_t>(context, of, packing.size() + packing.hidden,
+                             [&](int8_t* to) { pack(packing, to + packing.size(), to); });
 }
 
 }  // namespace et::kernels::optimized::recurrent

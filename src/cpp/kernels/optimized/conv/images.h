@@ -1,0 +1,63 @@
+/// How a filter goes over images with channels innermost: the geometry of a convolution, and the walk over its rows.
+///
+/// For: depthwise.cpp, window_convolution.cpp and separable_convolution.cpp. Not for: volumes and transposed ones.
+///
+///     static_cast<ImageGeometry&>(w) = geometry_of(weight, stride, padding, dilation);                  // at load
+///     ET_RETURN_IF_ERROR(plan_call(context, kOp, input, in_channels, out_channels, out, &w));           // of a call
+///     share_rows(pool, slots, images, w.out_h, [&](size_t slot, int64_t image, int64_t begin, int64_t end) { … });
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/optimized/conv/clamped_convolution.h"
+#include "threads/parallel.h"
+
+namespace et::kernels::optimized::conv {
+
+struct ImageGeometry {
+  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t in_h, in_w, out_h, out_w;  // of a call
+};
+
+/// Of a filter [out, in / groups, h, w] and lists of one item or two. What is of a call is 0.
+inline ImageGeometry geometry_of(const Tensor& weight, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation) {
+  return {weight.size(2),
+          weight.size(3),
+          stride[0],
+          stride[stride.size() - 1],
+          padding[0],
+          padding[padding.size() - 1],
+          dilation[0],
+          dilation[dilation.size() - 1],
+          0,
+          0,
+          0,
+          0};
+}
+
+/// Sets the sizes of a call and those of its output. Errors: InvalidArgument for an image with other channels than the
+/// filter was packed for, or smaller than the filter.
+inline Error plan_call(KernelContext& context, const char* op, const Tensor& input, size_t in_channels,
+                       size_t out_channels, const Tensor& out, ImageGeometry* g) {
+  ET_RETURN_IF_ERROR(check_channels(input, in_channels));
+  g->in_h = input.size(2);
+  g->in_w = input.size(3);
+  g->out_h = output_extent(g->in_h, g->pad_h, g->kernel_h, g->stride_h, g->dilation_h);
+  g->out_w = output_extent(g->in_w, g->pad_w, g->kernel_w, g->stride_w, g->dilation_w);
+  return resize_output(context, op, input, out_channels, g->out_h, g->out_w, out);
+}
+
+/// Output rows of all images in `slots` shares, each on a thread: rows(slot, image, begin, end) for rows of one image.
+template <typename Rows>
+void share_rows(threads::ThreadPool* pool, size_t slots, int64_t images, int64_t out_h, const Rows& rows) {
+  threads::parallel_tasks(slots > 1 ? pool : nullptr, slots, [&](size_t slot) {
+    const auto bound = [&](size_t i) { return images * out_h * static_cast<int64_t>(i) / static_cast<int64_t>(slots); };
+    for (int64_t row = bound(slot), last; row < bound(slot + 1); row = last) {
+      const int64_t image = row / out_h;
+      last = std::min(bound(slot + 1), (image + 1) * out_h);
+      rows(slot, image, row - image * out_h, last - image * out_h);
+    }
+  });
+}
+
+}  // namespace et::kernels::optimized::conv
