@@ -165,8 +165,9 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   const bool taps_inside = is_row_major(*args[kWeight]);
   const Packing packing{from_file, uint64_t{p.kernel_h} << 33 | uint64_t{p.kernel_w} << 1 | taps_inside,
                         uint64_t{p.in_channels} << 32 | p.out_channels};
-  ET_TRY(p.filter, packed_once<float>(context, packing, p.kernel_h * p.strips * p.in_channels * width,
-                                      [&](float* to) { pack_filter(p, from_file, taps_inside, width, context.pool(), to); }));
+  ET_TRY(p.filter, packed_once<float>(context, packing, p.kernel_h * p.strips * p.in_channels * width, [&](float* to) {
+           pack_filter(p, from_file, taps_inside, width, context.pool(), to);
+         }));
 
   ET_TRY(void* const bias_memory, context.allocate(p.strips * width * sizeof(float), 64));
   auto* const bias = static_cast<float*>(bias_memory);
