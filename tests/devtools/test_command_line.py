@@ -27,6 +27,7 @@ def program(tmp_path):
     ("given", "meant"),
     [
         (["profle", "m.pte"], "profile"),
+        (["profil", "m.pte"], "profile"),
         (["inpsect", "m.pte"], "inspect"),
         (["--verison"], "--version"),
         (["run", "m.pte", "--threds", "2"], "--threads"),

@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             known: Sequence[str] = options if name.startswith("--") else commands
             if (known is commands and name in commands) or name == "--":
                 break  # what follows a command is its own
-            fits = any(one.startswith(name) for one in known)
+            fits = known is options and any(one.startswith(name) for one in known)  # its beginning is enough
             if not fits and (close := difflib.get_close_matches(name, known, 1)):
                 found.append(f"did you mean {close[0]} instead of {name}?")
         return found

@@ -239,7 +239,7 @@ NOT_HERE: dict[str, str] = {
     "extension.module": "executorch_py.load gives a callable with the model's own arguments",
     "extension.threadpool": "executorch_py.set_num_threads",
     "schema": _FILE_TABLES,
-    "util.collect_env": "`python -m executorch_py --version` and `etpy ops` say what is installed",
+    "util.collect_env": "`etpy doctor` says what is installed, and tries it",
     "util.python_profiler": "Python's own profilers do it",
 }  # fmt: skip
 

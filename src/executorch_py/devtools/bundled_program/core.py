@@ -119,7 +119,8 @@ def _require_fit(where: str, case: MethodTestCase, metadata: MethodMetadata) -> 
             if len(bounds) != value.dim() or any(
                 not low <= size <= high for size, (low, high) in zip(value.shape, bounds, strict=False)
             ):
-                raise InvalidArgumentError(f"{place} has shape {tuple(value.shape)}, the method has {info!r} there")
+                takes = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in bounds)
+                raise InvalidArgumentError(f"{place} has shape {tuple(value.shape)}, the method has ({takes}) there")
 
 
 def _value(value: Any) -> schema.Value:
