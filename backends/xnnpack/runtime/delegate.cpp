@@ -112,6 +112,11 @@ Error Delegate::init(runtime::BackendInitContext& context, const runtime::Freeab
   if (is_profiled_ && context.tracer->wants_values()) {
     taps_.mark(model_);
   }
+  workspace_ = workspace_of(context.method);
+  ET_CHECK_OR_RETURN(workspace_ != nullptr, MemoryAllocationFailed,
+                     "xnnpack delegate: no memory for %zu bytes of a "
+                     "workspace",
+                     failed_nbytes());
   shared_ = context.shared;
   identify_filters();
   find_homes();
@@ -378,8 +383,8 @@ Error Delegate::make_runtime(Instance& instance, pthreadpool* pool, int32_t* fai
   taps_.add_to(instance.set);
   filters_ = &filters;
   xnn_runtime_t made = nullptr;
-  const xnn_status status =
-      xnn_create_runtime_v3(subgraph.get(), scope.cache(), pool, is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &made);
+  const xnn_status status = xnn_create_runtime_v4(subgraph.get(), scope.cache(), workspace_.get(), pool,
+                                                  is_profiled_ ? XNN_FLAG_BASIC_PROFILING : 0, &made);
   filters_ = nullptr;
   ET_CHECK_OR_RETURN(status != xnn_status_out_of_memory, MemoryAllocationFailed,
                      "xnnpack delegate: no memory for %zu bytes of a runtime with %zu values and %zu nodes",

@@ -6,7 +6,8 @@
 ///
 /// The library binds a graph to a pool of threads when it makes a runtime of it. So there are two: one on the process's
 /// pool, and one for the calling thread alone. The second is made when it is first needed, for parts too small to wake
-/// threads for and while another method holds the pool. They share packed weights. Each has a workspace of its own.
+/// threads for and while another method holds the pool. They share packed weights, and a workspace with all delegates
+/// of their method.
 #pragma once
 
 #include "backends/xnnpack/kernels/library.h"
@@ -14,6 +15,7 @@
 #include "backends/xnnpack/runtime/shapes.h"
 #include "backends/xnnpack/runtime/subgraph.h"
 #include "backends/xnnpack/runtime/tapped_values.h"
+#include "backends/xnnpack/runtime/workspace.h"
 #include "runtime/backend.h"
 
 namespace et::backends::xnnpack {
@@ -96,6 +98,7 @@ class Delegate {
   bool wakes_threads_ = false;
   bool is_profiled_ = false;
   TappedValues taps_;  // none unless a tracer wants values
+  std::shared_ptr<xnn_workspace> workspace_;
   Instance threaded_;
   Instance alone_;
 };

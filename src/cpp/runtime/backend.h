@@ -51,6 +51,8 @@ struct BackendInitContext {
   Span<EValue* const> args;
   /// Set by a backend that fails: its number (BackendPayload::debug_handles) of what cannot be made. -1: not known.
   int32_t failed_step = -1;
+  /// Names the method: calls of delegates with the same name follow one another. nullptr: not known.
+  const void* method = nullptr;
 };
 
 /// What execute may use.

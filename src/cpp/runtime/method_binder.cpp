@@ -286,6 +286,7 @@ Error MethodLoader::init_delegate(const fb::BackendDelegate& source, DelegateSta
   context.tracer = tracer_of(state_.options);
   context.method_name = state_.meta.name();
   context.delegate_index = index;
+  context.method = &state_;
   if (first_call_[index] != nullptr) {
     context.args = {first_call_[index]->args, first_call_[index]->num_args};
   }
