@@ -56,7 +56,8 @@ class MobileNetV1(nn.Module):
         self.classifier = nn.Linear(before, classes)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.classifier(self.features(image).flatten(1))
+        """``image`` is [1, rows, columns, 3], as a camera gives it."""
+        return self.classifier(self.features(image.permute(0, 3, 1, 2)).flatten(1))
 
 
 class Lstm(nn.Module):
@@ -81,7 +82,7 @@ def _of_zoo(make: Callable[[], dict]) -> Network:
 
 def _mobilenet() -> Network:
     torch.manual_seed(0)
-    return settle(MobileNetV1()), (1, 3, 96, 96)
+    return settle(MobileNetV1()), (1, 96, 96, 3)
 
 
 def _lstm() -> Network:
@@ -156,7 +157,7 @@ weights, as projects of `etpy firmware` that the emulator ran. Their outputs are
 - Instructions are millions an inference, counted by QEMU (`-icount shift=5`). They are no cycles. Nothing here measures
   energy.
 - DS-CNN and the autoencoder are those of MLPerf Tiny. The MobileNetV1 has a quarter of the channels and takes 96x96
-  pixels in three channels. The LSTM has 32 units and reads 16 steps of 10 numbers.
+  pixels as a camera gives them, channels innermost. The LSTM has 32 units and reads 16 steps of 10 numbers.
 - M55 uses MVE, M4 the DSP instructions, M3 has neither. All images are compiled by gcc 12.2 with -Os, their integer
   kernels with -O2.
 

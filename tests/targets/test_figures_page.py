@@ -40,7 +40,9 @@ def test_no_image_takes_more_than_what_the_issue_asks_for() -> None:
     flash = {key: row.text + row.rodata + row.data for key, row in rows.items()}
     assert flash["ds_cnn", "cortex-m55"] <= 36_000
     assert flash["ds_cnn", "cortex-m3"] <= 37_000  # asked for: 32_000; docs/lab/worklist.md says what holds the rest
-    assert rows["ds_cnn", "cortex-m55"].stack <= 1_126  # 1.1 KiB
+    on_m55 = rows["ds_cnn", "cortex-m55"]
+    assert on_m55.stack <= 1_126  # 1.1 KiB
+    assert on_m55.data + on_m55.bss + on_m55.stack <= 20_000
     for (network, name), of_targets in PEERS.items():
         for target, (_, _, millions) in zip(TARGETS, of_targets, strict=True):
             assert rows[network, target].millions <= millions, (name, target)

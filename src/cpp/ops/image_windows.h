@@ -11,7 +11,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace et::ops {
@@ -32,33 +31,10 @@ struct Distances {
   }
 };
 
-/// The pixels of a result, one after the other in the direction in which it may overlap its image.
-class PixelOrder {
- public:
-  PixelOrder(const ImageWindows& windows, const void* image, const void* result)
-      : step(reinterpret_cast<uintptr_t>(result) > reinterpret_cast<uintptr_t>(image) ? -1 : 1),
-        row(step > 0 ? 0 : windows.out[0] - 1),
-        column(step > 0 ? 0 : windows.out[1] - 1),
-        columns_(windows.out[1]) {}
-  void next() {
-    column += step;
-    if (column == columns_ || column < 0) {
-      column = step > 0 ? 0 : columns_ - 1;
-      row += step;
-    }
-  }
-  /// The first of `pixels` of `bytes` each that begin at `begin`.
-  template <typename T>
-  T* first(T* begin, int32_t pixels, int32_t bytes) const {
-    return step > 0 ? begin : begin + static_cast<ptrdiff_t>(pixels - 1) * bytes;
-  }
-
-  const int32_t step;  ///< pixels to the next one: 1 or -1
-  int32_t row, column;
-
- private:
-  int32_t columns_;
-};
+/// From a pixel to the one that is computed next: -1 where the result lies behind its image.
+inline int32_t pixel_step(const void* image, const void* result) {
+  return reinterpret_cast<uintptr_t>(result) > reinterpret_cast<uintptr_t>(image) ? -1 : 1;
+}
 
 /// What kernels compute at one time, at most: they read the image while they write it. A result with more channels does
 /// not overlap its image.

@@ -106,12 +106,14 @@ void Depthwise::pixel(int8_t* out) const {
 #endif
 
 void Depthwise::convolve(const int8_t* in, int8_t* out) const {
-  const int32_t pixels = windows_.out[0] * windows_.out[1];
-  ops::PixelOrder at(windows_, in, out);
-  out = at.first(out, pixels, channels_);
-  for (int32_t i = 0; i < pixels; ++i, at.next(), out += at.step * channels_) {
-    point_at(in, at.row, at.column);
-    pixel(out);
+  const int32_t step = ops::pixel_step(in, out), rows = windows_.out[0], columns = windows_.out[1];
+  const int32_t top = step > 0 ? 0 : rows - 1, left = step > 0 ? 0 : columns - 1;
+  out += static_cast<ptrdiff_t>(top * columns + left) * channels_;
+  for (int32_t i = 0, row = top; i < rows; ++i, row += step) {
+    for (int32_t j = 0, column = left; j < columns; ++j, column += step, out += step * channels_) {
+      point_at(in, row, column);
+      pixel(out);
+    }
   }
 }
 

@@ -20,9 +20,10 @@ struct Geometry : ImageWindows {
   }
 };
 
-/// Copies what the window at output (row, column) shows of a group's channels, in the order of the filter's rows and
-/// with the zero point for padding.
-void gather(const Geometry& g, const int8_t* image, int32_t zero_point, int32_t row, int32_t column, int8_t* to) {
+/// Copies what the window of a pixel shows of a group's channels, in the order of the filter's rows and with the zero
+/// point for padding.
+void gather(const Geometry& g, const int8_t* image, int32_t zero_point, int32_t pixel, int8_t* to) {
+  const int32_t row = pixel / g.out[1], column = pixel % g.out[1];
   const int32_t channels = g.in_channels / g.groups, taps = g.kernel[0] * g.kernel[1];
   const int32_t top = row * g.stride[0] - g.padding[0], left = column * g.stride[1] - g.padding[1];
   const int32_t bottom = top + (g.kernel[0] - 1) * g.dilation[0], right = left + (g.kernel[1] - 1) * g.dilation[1];
@@ -71,17 +72,19 @@ Error convolve(KernelContext& context, const Geometry& g, const Filter& filter, 
         const int8_t* const image = in + static_cast<ptrdiff_t>(n) * g.in[0] * g.in[1] * g.in_channels +
                                     static_cast<ptrdiff_t>(group) * in_per_group;
         int8_t* to = out + static_cast<ptrdiff_t>(n) * pixels * g.out_channels + first;
-        ops::PixelOrder at(g, image, to);
-        to = at.first(to, pixels, g.out_channels);
-        const ptrdiff_t out_step = at.step * g.out_channels;
+        const int32_t step = ops::pixel_step(image, to);
+        int32_t pixel = step > 0 ? 0 : pixels - 1;
+        to += static_cast<ptrdiff_t>(pixel) * g.out_channels;
+        const ptrdiff_t out_step = step * g.out_channels;
         if (g.is_pointwise()) {
-          product.multiply(at.first(image, pixels, g.in_channels), at.step * g.in_channels, pixels, to, out_step);
+          product.multiply(image + static_cast<ptrdiff_t>(pixel) * g.in_channels, step * g.in_channels, pixels, to,
+                           out_step);
           continue;
         }
         for (int32_t left = pixels; left > 0;) {
           const int32_t count = std::min(kColumns, left);
-          for (int32_t i = 0; i < count; ++i, at.next()) {
-            gather(g, image, filter.zero_point, at.row, at.column, columns + i * filter.depth);
+          for (int32_t i = 0; i < count; ++i, pixel += step) {
+            gather(g, image, filter.zero_point, pixel, columns + i * filter.depth);
           }
           product.multiply(columns, filter.depth, count, to, out_step);
           to += count * out_step;
@@ -183,10 +186,12 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                                 double output_scale, int64_t output_zero_point, int64_t output_min, int64_t output_max,
                                 Tensor& out) {
   Geometry g;
-  int64_t sizes[4];  // portable::Sizes has room for more dimensions
-  ET_RETURN_IF_ERROR(
-      read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, &g, sizes));
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  {
+    int64_t sizes[4];  // portable::Sizes has room for more dimensions
+    ET_RETURN_IF_ERROR(
+        read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, &g, sizes));
+    ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  }
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   Filter filter;
