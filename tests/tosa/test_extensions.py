@@ -23,10 +23,12 @@ CONFIGURATIONS = {
     "a16w8": quantizer.get_symmetric_a16w8_quantization_config,
     "a8w4": quantizer.get_symmetric_a8w4_quantization_config,
 }
-#: What has a table of 16 bits, or recurrent states: eager's functions are not straight lines.
+#: What has a table of 16 bits (of attention the factor of its scores), or recurrent states: eager's functions are not
+#: straight lines.
 FUNCTIONS = {"linear and hardswish", "gelu", "silu", "tanh", "exp", "scaled and shifted", "gate", "lstm", "gru"}
-#: Softmax and layer norm have no form on 16 bits.
-NARROW = {"softmax of columns", "layer norm", "attention"}
+FUNCTIONS |= {"attention", "attention as one operator"}
+#: What is integers throughout.
+NORMS = {"softmax of columns", "layer norm", "layer norm of two dims"}
 
 
 def _exported(name: str, config: str) -> Any:
@@ -73,10 +75,36 @@ def _same_as_the_reference(payload: bytes, example: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("config", CONFIGURATIONS)
-@pytest.mark.parametrize("name", [*CASES, *sorted(FUNCTIONS - {"linear and hardswish"}), *sorted(NARROW)])
+@pytest.mark.parametrize("name", [*CASES, *sorted(FUNCTIONS - {"linear and hardswish"}), *sorted(NORMS)])
 def test_same_numbers_as_the_kernels(name: str, config: str) -> None:
-    if config == "a8w4" or name not in NARROW:
-        _same_as_the_kernels(name, config)
+    _same_as_the_kernels(name, config)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 64, 200, 400])
+@pytest.mark.parametrize("layer", [nn.Softmax, nn.LayerNorm])
+def test_norms_of_16_bits_are_at_most_one_step_off(layer: type[nn.Module], length: int) -> None:
+    """From torch's own quantized graph, which computes them in floats."""
+    torch.manual_seed(length)
+    model = layer(length) if layer is nn.LayerNorm else layer(-1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    inputs = (torch.randn(40, length) * 3,)
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a16w8"]())
+    exported = _quantized(model, inputs, annotating)
+    program = _lowered(exported)
+    scale = exported.graph.output_node().args[0][0].args[1]
+    for given in (inputs[0], inputs[0] * 0.1, torch.randn(40, length)):
+        (got,) = _run(program, (given,))
+        steps = (got / scale).round() - (exported.module()(given) / scale).round()
+        assert steps.abs().max() <= 1, "a few of a hundred round the other way"
+
+
+def test_rows_that_are_too_long_for_16_bits() -> None:
+    model, inputs = nn.Softmax(-1), (torch.randn(2, 600),)
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a16w8"]())
+    partitioner = TOSAPartitioner(SPECIFICATION)
+    et.to_edge_transform_and_lower(_quantized(model, inputs, annotating), partitioner=[partitioner])
+    assert "a softmax over more than 511 elements of 16 bits" in " ".join(partitioner.refusals.values())
 
 
 @pytest.mark.tosa
@@ -84,7 +112,8 @@ def test_same_numbers_as_the_kernels(name: str, config: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["conv and relu6", "depthwise conv, two results a channel", "conv in groups", "1-D conv", "transposed conv"]
-    + ["average pool", "adaptive pool", "scaled by channel", "concatenation of slices", "gate", "lstm"],
+    + ["average pool", "adaptive pool", "scaled by channel", "concatenation of slices", "gate", "lstm"]
+    + ["softmax of columns", "layer norm", "attention"],
 )
 def test_every_bit_is_the_reference_models(name: str, config: str) -> None:
     payload = _same_as_the_kernels(name, config)

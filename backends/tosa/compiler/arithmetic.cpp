@@ -58,10 +58,10 @@ TensorId Arithmetic::shift_left(TensorId a, TensorId by) {
   return out;
 }
 
-TensorId Arithmetic::shift_right(TensorId a, TensorId by) {
+TensorId Arithmetic::shift_right(TensorId a, TensorId by, bool rounds) {
   PayloadWriter& writer = lowering_.writer;
   const TensorId out = writer.add_tensor(payload::DType_INT32, shape_of(a, by));
-  const auto attribute = payload::CreateArithmeticRightShiftAttribute(writer.builder, true);
+  const auto attribute = payload::CreateArithmeticRightShiftAttribute(writer.builder, rounds);
   writer.add(payload::Op_ARITHMETIC_RIGHT_SHIFT, attribute.Union(), {a, by}, out);
   return out;
 }

@@ -36,8 +36,9 @@ class Arithmetic {
   TensorId cast(TensorId a, payload::DType type);
 
   TensorId shift_left(TensorId a, TensorId by);
-  /// Rounded half up.
-  TensorId shift_right(TensorId a, TensorId by);
+  /// Rounded half up, or down.
+  TensorId shift_right(TensorId a, TensorId by) { return shift_right(a, by, true); }
+  TensorId floor_shift(TensorId a, TensorId by) { return shift_right(a, by, false); }
   TensorId leading_zeros(TensorId a);
   TensorId sum(TensorId a, int32_t axis);
   TensorId largest(TensorId a, int32_t axis);
@@ -51,6 +52,7 @@ class Arithmetic {
   TensorId newton(TensorId x, int32_t target, bool is_root);
 
  private:
+  TensorId shift_right(TensorId a, TensorId by, bool rounds);
   Shape shape_of(TensorId a, TensorId b) const;
 
   Lowering& lowering_;

@@ -118,8 +118,11 @@ std::string softmax(const Question& q) {
   }
   const auto rank = static_cast<int64_t>(q.type(kSelf).rank());
   const int64_t dim = *int_of(q.arg(kDim));
-  if (q.type(kSelf).dims[static_cast<size_t>(dim < 0 ? dim + rank : dim)].max > SoftmaxShares::kMaxLength) {
-    return "a softmax over more than 32768 elements, whose sum does not fit 32 bits";
+  const bool is_wide = q.type(kSelf).dtype == ScalarType::Short;
+  const int64_t longest = is_wide ? WideSoftmaxPowers::kMaxLength : SoftmaxShares::kMaxLength;
+  if (q.type(kSelf).dims[static_cast<size_t>(dim < 0 ? dim + rank : dim)].max > longest) {
+    return "a softmax over more than " + number(longest) + " elements" + (is_wide ? " of 16 bits" : "") +
+           ", whose sum does not fit 32 bits";
   }
   const FixedFactor factor = SoftmaxShares::to_output(*number_of(q.arg(kOutputScale)));
   return factor.shift >= 32 && factor.multiplier >= 1 << 30 ? kTaken : "scales whose ratio RESCALE cannot say";

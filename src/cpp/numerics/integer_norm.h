@@ -1,7 +1,7 @@
-/// Layer norm of 8-bit integers without floats, in steps that integer accelerators compute as well. For a row of n
-/// integers less their zero point, x:
+/// Layer norm of integers without floats, in steps that integer accelerators compute as well. For a row of n integers
+/// less their zero point, x, and f = 12 bits of fraction, of 16-bit integers 10:
 ///
-///     distance(i) = x[i] * 2^12 - mean,             mean = sum of x * 2^12 times 1/n
+///     distance(i) = x[i] * 2^f - mean,              mean = sum of x * 2^f times 1/n
 ///     squares     = sum of distance(i)^2 >> t, + eps   t: so that they fit 30 bits
 ///     normal(i)   = (distance(i) * 1/sqrt(squares)) >> s
 ///     result      = (((normal(i) * weight[i]) >> w) + bias[i]) >> k, + zero point
@@ -18,20 +18,21 @@ namespace et {
 /// The shifts and factors of rows of one length.
 class IntegerNorm {
  public:
-  static constexpr int kFraction = 12;
+  static constexpr int kFraction = 12, kWideFraction = 10;
   /// Longer rows have sums above 2^31, beyond the sums of such devices.
   static constexpr int64_t kMaxLength = 2048;
 
-  /// eps and `scale`, that of the input, are finite, `scale` is positive.
-  IntegerNorm(int64_t length, double eps, double scale) : length_(length) {
+  /// eps and `scale`, that of the input, are finite, `scale` is positive. `is_wide`: integers have 16 bits.
+  IntegerNorm(int64_t length, double eps, double scale, bool is_wide = false)
+      : fraction(is_wide ? kWideFraction : kFraction), sum_fraction(is_wide ? 0 : kFraction), length_(length) {
     int bits = 0;
     while (int64_t{1} << bits < length) {
       ++bits;
     }
-    mean = FixedFactor::of(1.0 / static_cast<double>(length));
-    square_shift = 8 + bits;
-    normal_shift = 4 + (bits + 1) / 2;
-    const double unit = std::ldexp(static_cast<double>(length), 2 * kFraction - square_shift);  // of a variance of 1
+    mean = FixedFactor::of(std::ldexp(1.0 / static_cast<double>(length), fraction - sum_fraction));
+    square_shift = 2 * fraction - (is_wide ? 0 : 16) + bits;
+    normal_shift = fraction - (is_wide ? 0 : 8) + (bits + 1) / 2;
+    const double unit = std::ldexp(static_cast<double>(length), 2 * fraction - square_shift);  // of a variance of 1
     epsilon = std::clamp<int32_t>(saturated(eps / scale / scale * unit), 1, 1 << 29);
     one = std::ldexp(std::sqrt(2 / std::ldexp(static_cast<double>(length), -square_shift)), 29 - normal_shift);
     largest = std::sqrt(static_cast<double>(length));
@@ -39,16 +40,17 @@ class IntegerNorm {
 
   /// Of a row whose elements, less their zero point, have this sum.
   int64_t mean_of(int64_t sum) const {
-    const int64_t shifted = sum * (1 << kFraction);
     if (length_ <= kMaxLength) {
-      return mean(shifted);
+      return mean(sum * (1 << sum_fraction));
     }
+    const int64_t shifted = sum * (1 << fraction);
     const int64_t doubled = 2 * shifted + length_, quotient = doubled / (2 * length_);
     return quotient - (doubled % (2 * length_) < 0 ? 1 : 0);
   }
 
   int64_t length() const { return length_; }
 
+  int fraction, sum_fraction;  ///< of distances, and of what is added up for the mean
   FixedFactor mean;
   int square_shift, normal_shift;
   int32_t epsilon;
@@ -56,7 +58,7 @@ class IntegerNorm {
   double largest;  ///< bound of normalised elements
 
   int32_t distance(int32_t x, int64_t mean_of_row) const {
-    return static_cast<int32_t>(int64_t{x} * (1 << kFraction) - mean_of_row);
+    return static_cast<int32_t>(int64_t{x} * (1 << fraction) - mean_of_row);
   }
   int64_t square(int32_t distance) const { return rounding_shift(int64_t{distance} * distance, square_shift); }
   /// What distances are multiplied by; `squares`: the sum of theirs.

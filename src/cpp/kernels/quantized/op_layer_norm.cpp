@@ -1,4 +1,4 @@
-// et::quantized_layer_norm: layer norm of 8-bit integers, all in integers (numerics/integer_norm.h).
+// et::quantized_layer_norm: layer norm of integers, all in integers (numerics/integer_norm.h).
 #include "kernels/quantized/op_layer_norm.h"
 
 #include "kernels/quantized/affine.h"
@@ -29,8 +29,6 @@ Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, doub
   constexpr const char* kOp = "et::quantized_layer_norm";
   ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
   ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
-  ET_CHECK_OR_RETURN(input.element_size() == 1, InvalidType, "%s: input is %s, must have 8 bits", kOp,
-                     to_string(input.scalar_type()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&input, &out}));
   const auto rank = static_cast<int64_t>(normalized_shape.size());
   ET_CHECK_OR_RETURN(rank >= 1 && rank <= input.dim(), InvalidArgument,
@@ -55,7 +53,7 @@ Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, doub
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const IntegerNorm norm(length, eps, static_cast<double>(scale));
+  const IntegerNorm norm(length, eps, static_cast<double>(scale), input.element_size() == 2);
   const auto values_of = [](const OptionalTensor& parameter) {
     return parameter.has_value() ? parameter->const_data_ptr<float>() : nullptr;
   };
@@ -67,28 +65,29 @@ Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, doub
     weights[i] = output.weight(i);
     biases[i] = output.bias(i);
   }
-  return dispatch<DTypes<ScalarType::Char, ScalarType::Byte>>(input.scalar_type(), kOp, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* from = input.const_data_ptr<T>();
-    T* to = out.mutable_data_ptr<T>();
-    for (const T* const end = from + input.numel(); from != end; from += length, to += length) {
-      int64_t sum = 0, squares = norm.epsilon;
-      for (int64_t i = 0; i < length; ++i) {
-        sum += static_cast<int32_t>(from[i]) - zero_point;
-      }
-      const int64_t mean = norm.mean_of(sum);
-      for (int64_t i = 0; i < length; ++i) {
-        distances[i] = norm.distance(static_cast<int32_t>(from[i]) - zero_point, mean);
-        squares += norm.square(distances[i]);
-      }
-      const int32_t inverse = IntegerNorm::inverse(squares);
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t result = output(norm.normal(distances[i], inverse), weights[i], biases[i]);
-        to[i] = static_cast<T>(requantizer.clamp(result + requantizer.zero_point()));
-      }
-    }
-    return Error::Ok;
-  });
+  return dispatch<DTypes<ScalarType::Char, ScalarType::Byte, ScalarType::Short>>(
+      input.scalar_type(), kOp, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const T* from = input.const_data_ptr<T>();
+        T* to = out.mutable_data_ptr<T>();
+        for (const T* const end = from + input.numel(); from != end; from += length, to += length) {
+          int64_t sum = 0, squares = norm.epsilon;
+          for (int64_t i = 0; i < length; ++i) {
+            sum += static_cast<int32_t>(from[i]) - zero_point;
+          }
+          const int64_t mean = norm.mean_of(sum);
+          for (int64_t i = 0; i < length; ++i) {
+            distances[i] = norm.distance(static_cast<int32_t>(from[i]) - zero_point, mean);
+            squares += norm.square(distances[i]);
+          }
+          const int32_t inverse = IntegerNorm::inverse(squares);
+          for (int64_t i = 0; i < length; ++i) {
+            const int64_t result = output(norm.normal(distances[i], inverse), weights[i], biases[i]);
+            to[i] = static_cast<T>(requantizer.clamp(result + requantizer.zero_point()));
+          }
+        }
+        return Error::Ok;
+      });
 }
 
 }  // namespace et::kernels::quantized

@@ -131,10 +131,68 @@ Example elementwise() {
   return {"elementwise", b.finish({"y"}), {2, 2}, {1, 2, 2}, {1, 2, -5, 3}, {-2, 3, 3, 3}};
 }
 
+/// What norms of integers are made of: squares of distances to the largest element, less half their sum, which is
+/// shifted to the top and back.
+Example norm() {
+  PayloadBuilder b;
+  auto& t = b.tables();
+  const Shape row{1, 4}, one{1, 1};
+  b.input("x", row, pl::DType_INT8);
+  b.add(pl::Op_REDUCE_MAX, {"x"}, "largest", one, pl::DType_INT8,
+        pl::CreateReduceMaxAttribute(t, 1, pl::NanPropagationMode_PROPAGATE).Union());
+  b.add(pl::Op_CAST, {"x"}, "wide", row, pl::DType_INT32, pl::CreateCastAttribute(t).Union());
+  b.add(pl::Op_CAST, {"largest"}, "top", one, pl::DType_INT32, pl::CreateCastAttribute(t).Union());
+  b.add(pl::Op_SUB, {"wide", "top"}, "distances", row, pl::DType_INT32, pl::CreateSubAttribute(t).Union());
+  b.constant<int8_t>("no shift", {1}, pl::DType_INT8, {0});
+  b.add(pl::Op_MUL, {"distances", "distances", "no shift"}, "squares", row, pl::DType_INT32,
+        pl::CreateMulAttribute(t).Union());
+  b.add(pl::Op_REDUCE_SUM, {"squares"}, "sum", one, pl::DType_INT32, pl::CreateReduceSumAttribute(t, 1).Union());
+  b.add(pl::Op_CLZ, {"sum"}, "zeros", one, pl::DType_INT32, pl::CreateClzAttribute(t).Union());
+  b.constant<int32_t>("one", one, pl::DType_INT32, {1});
+  b.add(pl::Op_SUB, {"zeros", "one"}, "by", one, pl::DType_INT32, pl::CreateSubAttribute(t).Union());
+  b.add(pl::Op_LOGICAL_LEFT_SHIFT, {"sum", "by"}, "normal", one, pl::DType_INT32,
+        pl::CreateLogicalLeftShiftAttribute(t).Union());
+  b.add(pl::Op_ARITHMETIC_RIGHT_SHIFT, {"normal", "zeros"}, "half", one, pl::DType_INT32,
+        pl::CreateArithmeticRightShiftAttribute(t, true).Union());
+  b.add(pl::Op_SUB, {"squares", "half"}, "result", row, pl::DType_INT32, pl::CreateSubAttribute(t).Union());
+  b.add(pl::Op_CAST, {"result"}, "y", row, pl::DType_INT8, pl::CreateCastAttribute(t).Union());
+  return {"norm", b.finish({"y"}), {1, 4}, {1, 4}, {1, 5, 3, -3}, {-26, -42, -38, 22}};
+}
+
+/// 2 x + 0.5 in [0, 5], averaged by rows; more than 3 is doubled; without the fraction.
+Example floats() {
+  PayloadBuilder b;
+  auto& t = b.tables();
+  const Shape image{1, 2, 2, 1}, column{1, 2, 1, 1}, pad{0, 0, 0, 0}, ones{1, 1}, kernel{1, 2};
+  b.input("x", image, pl::DType_INT8);
+  b.add(pl::Op_CAST, {"x"}, "real", image, pl::DType_FP32, pl::CreateCastAttribute(t).Union());
+  b.constant<float>("weight", {1, 1, 1, 1}, pl::DType_FP32, {2});
+  b.constant<float>("bias", {1}, pl::DType_FP32, {0.5f});
+  b.constant<float>("zero", {1}, pl::DType_FP32, {0});
+  b.add(pl::Op_CONV2D, {"real", "weight", "bias", "zero", "zero"}, "sum", image, pl::DType_FP32,
+        pl::CreateConv2dAttributeDirect(t, &pad, &ones, &ones, false, pl::DType_FP32).Union());
+  const Bytes low{0, 0, 0, 0}, high{0, 0, 0xa0, 0x40};  // 5.0f
+  b.add(pl::Op_CLAMP, {"sum"}, "clamped", image, pl::DType_FP32,
+        pl::CreateClampAttributeDirect(t, &low, &high, pl::NanPropagationMode_PROPAGATE).Union());
+  b.add(pl::Op_AVG_POOL2D, {"clamped", "zero", "zero"}, "mean", column, pl::DType_FP32,
+        pl::CreateAvgPool2dAttributeDirect(t, &kernel, &ones, &pad, pl::DType_FP32).Union());
+  b.constant<float>("three", {1, 1, 1, 1}, pl::DType_FP32, {3});
+  b.constant<float>("half", {1, 1, 1, 1}, pl::DType_FP32, {0.5f});
+  b.constant<int8_t>("no shift", {1}, pl::DType_INT8, {0});
+  b.add(pl::Op_RECIPROCAL, {"half"}, "two", {1, 1, 1, 1}, pl::DType_FP32, pl::CreateReciprocalAttribute(t).Union());
+  b.add(pl::Op_MUL, {"mean", "two", "no shift"}, "twice", column, pl::DType_FP32, pl::CreateMulAttribute(t).Union());
+  b.add(pl::Op_GREATER, {"mean", "three"}, "more", column, pl::DType_BOOL, pl::CreateGreaterAttribute(t).Union());
+  b.add(pl::Op_SELECT, {"more", "twice", "mean"}, "chosen", column, pl::DType_FP32,
+        pl::CreateSelectAttribute(t).Union());
+  b.add(pl::Op_FLOOR, {"chosen"}, "whole", column, pl::DType_FP32, pl::CreateFloorAttribute(t).Union());
+  b.add(pl::Op_CAST, {"whole"}, "y", column, pl::DType_INT8, pl::CreateCastAttribute(t).Union());
+  return {"floats", b.finish({"y"}), {1, 2, 2, 1}, {1, 2, 1, 1}, {1, 2, -3, 4}, {7, 2}};
+}
+
 }  // namespace
 
 const std::vector<Example>& examples() {
-  static const std::vector<Example> all{convolution(), pooling(), movement(), elementwise()};
+  static const std::vector<Example> all{convolution(), pooling(), movement(), elementwise(), norm(), floats()};
   return all;
 }
 
