@@ -240,7 +240,7 @@ Error GraphLoader::make_operations() {
     const Error error = make_operation(source, operands);
     if (error != Error::Ok) {
       ET_LOG_CONTEXT("TOSA payload: operator %" PRIu32 " is %s", i, payload::EnumNameOp(source.op()));
-      if (operation.num_inputs > 0 && is_half(operation.in(0).dtype)) {
+      if (operation.row != nullptr && operation.num_inputs > 0 && is_half(operation.in(0).dtype)) {  // all are found
         ET_LOG_CONTEXT(
             "TOSA payload: floats of 16 bits run in Arm's reference model, in Python "
             "executorch_py.backends.tosa.reference.run; the interpreter has those of 32");
