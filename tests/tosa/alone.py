@@ -18,8 +18,9 @@ def inputs_of(payload: bytes) -> list[tuple[type, list[int]]]:
     """Type and shape of each input of a payload."""
     (region,) = read_root(payload, b"TOSA").tables(1)
     (block,) = region.tables(1)
-    tensors = {tensor.text(0): (_DTYPES[tensor.scalar(2, "I")], tensor.numbers(1)) for tensor in block.tables(2)}
-    return [tensors[name] for name in block.texts(3)]
+    tensors = {tensor.text(0): tensor for tensor in block.tables(2)}
+    inputs = [tensors[name] for name in block.texts(3)]
+    return [(_DTYPES[tensor.scalar(2, "I")], tensor.numbers(1)) for tensor in inputs]
 
 
 class _Shapes(torch.nn.Module):
