@@ -87,4 +87,7 @@ constexpr double cost_of_reading(double numbers) { return numbers > (1 << 18) ? 
 }  // namespace et::ops
 
 /// Rows of a generated table: include it between the braces of an array of WorkCost.
-#define ET_COST(NUMBERS, KIND, ...) {::et::ops::WorkCost::NUMBERS, ::et::ops::WorkKind::KIND, {__VA_ARGS__}},
+#define ET_COST(NUMBERS, KIND, NS0, PS0, NS1, PS1, NS2, PS2, NS3, PS3, NS4, PS4) \
+  {::et::ops::WorkCost::NUMBERS,                                                 \
+   ::et::ops::WorkKind::KIND,                                                    \
+   {{NS0, PS0}, {NS1, PS1}, {NS2, PS2}, {NS3, PS3}, {NS4, PS4}}},
