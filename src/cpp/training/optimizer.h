@@ -38,9 +38,10 @@ class Optimizer {
   Error add_param_group(NamedTensors parameters, const Options& options);
 
   /// Changes every parameter that has a gradient.
-  /// Errors, before anything is changed: InvalidArgument, an option out of range, a gradient of another shape or
-  /// element type than its parameter, or names that do not fit: some gradient has no parameter and some parameter no
-  /// gradient. MemoryAllocationFailed: at the first step, for what is to be remembered.
+  /// Errors, before anything is changed: InvalidArgument and MemoryAllocationFailed. The first is for an option out
+  /// of range, a gradient of another shape or element type than its parameter, and names that do not fit. They do not
+  /// where some gradient has no parameter and some parameter no gradient. The second comes at the first step, for what
+  /// is to be remembered.
   Error step(const NamedTensors& gradients);
 
   std::vector<ParamGroup>& param_groups() { return groups_; }
