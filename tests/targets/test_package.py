@@ -129,9 +129,9 @@ def test_a_selection_at_configure_time(project: Path, model: Path, prefix: Path,
     ("text", "message"),
     [
         ("aten::addd.out f16", "ops.txt calls aten::addd.out for float16, for which there is no kernel"),
-        ("et::quantized_linear.out",
+        ("dim_order_ops::_clone_dim_order.out\net::quantized_linear.out",
          "model.pte calls et::quantized_convolution.out for float32 int32 int8, which is not"),
-        ("et::quantized_convolution.out f32 i32 i16\net::quantized_linear.out",
+        ("dim_order_ops::_clone_dim_order.out\net::quantized_convolution.out f32 i32 i16\net::quantized_linear.out",
          "model.pte calls et::quantized_convolution.out for int8, which is not selected"),
     ],
 )  # fmt: skip
