@@ -6,6 +6,7 @@
 #include "backends/tosa/compiler/operands.h"
 #include "ir/literals.h"
 #include "ir/op_views.h"
+#include "ops/arguments.h"
 #include "ops/names.h"
 
 namespace et::backends::tosa::compiler {
@@ -88,9 +89,11 @@ std::string bounds(const Question& q) {
 }
 
 std::string division(const Question& q) {
-  const auto* mode = q.arg(2).as<std::string>();
-  return q.arg(2).is_none() || (mode != nullptr && (*mode == "floor" || *mode == "trunc")) ? floats_refusal(q, 0, 2)
-                                                                                           : "another rounding mode";
+  using ops::arguments::div_Tensor_mode::kRoundingMode;
+  const auto* mode = q.arg(kRoundingMode).as<std::string>();
+  return q.arg(kRoundingMode).is_none() || (mode != nullptr && (*mode == "floor" || *mode == "trunc"))
+             ? floats_refusal(q, 0, 2)
+             : "another rounding mode";
 }
 
 std::string numbers_behind(const Question& q) {
@@ -159,7 +162,7 @@ TensorId trunc(Arithmetic& in, const Ids& x, const ir::Node&) { return truncated
 
 TensorId rounded_div(Arithmetic& in, const Ids& x, const ir::Node& node) {
   const TensorId quotient = divide(in, x[0], x[1]);
-  const auto* mode = node.args()[2].as<std::string>();
+  const auto* mode = node.args()[ops::arguments::div_Tensor_mode::kRoundingMode].as<std::string>();
   return mode == nullptr    ? quotient
          : *mode == "floor" ? in.unary(payload::Op_FLOOR, quotient)
                             : truncated(in, quotient);
@@ -229,8 +232,9 @@ TensorId negate(Arithmetic& in, const Ids& x, const ir::Node&) { return in.negat
 
 TensorId relu(Arithmetic& in, const Ids& x, const ir::Node&) { return in.clamp(x[0], 0, kInfinity); }
 TensorId clamp(Arithmetic& in, const Ids& x, const ir::Node& node) {
-  const double high = number_of(node.args()[2]).value_or(kInfinity);
-  return in.clamp(x[0], std::min(number_of(node.args()[1]).value_or(-kInfinity), high), high);
+  const ops::Clamp call(node);
+  const double high = number_of(call.max()).value_or(kInfinity);
+  return in.clamp(x[0], std::min(number_of(call.min()).value_or(-kInfinity), high), high);
 }
 TensorId clamp_to_tensors(Arithmetic& in, const Ids& x, const ir::Node&) {
   return in.binary(payload::Op_MINIMUM, in.binary(payload::Op_MAXIMUM, x[0], x[1]), x[2]);

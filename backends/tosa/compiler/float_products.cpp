@@ -133,7 +133,8 @@ void set_reshaped(Lowering& lowering, const ir::Node& node, TensorId result) {
 
 /// mm and bmm.
 Error emit_product(Lowering& lowering, const ir::Node& node) {
-  const TensorId a = matrices_of(lowering, node.args()[0]), b = matrices_of(lowering, node.args()[1]);
+  using namespace ops::arguments::mm;
+  const TensorId a = matrices_of(lowering, node.args()[kSelf]), b = matrices_of(lowering, node.args()[kMat2]);
   set_reshaped(lowering, node, product(lowering, a, b));
   return Error::Ok;
 }

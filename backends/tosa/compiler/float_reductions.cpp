@@ -18,6 +18,7 @@ using passes::ints_of;
 using passes::number_of;
 
 constexpr const char* kTaken = "";
+constexpr size_t kDims = ops::arguments::sum_dim_IntList::kDim;  // of all reductions that have them
 
 std::string floats(const Question& q) { return is_floating(q.type(0).dtype) ? kTaken : "a tensor without floats"; }
 std::string bools(const Question& q) {
@@ -39,8 +40,8 @@ std::string softmax(const Question& q) {
 
 /// Without arguments, or with dims as argument 1, one or several.
 std::string reduction(const Question& q) {
-  const bool has_dims = q.node.args().size() > 1 && !q.arg(1).is_none() && !q.arg(1).as<std::string>();
-  if (has_dims && !ints_of(q.arg(1)) && !int_of(q.arg(1))) {
+  const bool has_dims = q.node.args().size() > 1 && !q.arg(kDims).is_none() && !q.arg(kDims).as<std::string>();
+  if (has_dims && !ints_of(q.arg(kDims)) && !int_of(q.arg(kDims))) {
     return "dims that are computed at run time";
   }
   return q.type(0).dtype == q.result_type().dtype ? kTaken : "a result of another type";
@@ -102,8 +103,8 @@ std::vector<size_t> dims_of(const ir::Node& node) {
   const size_t rank = node.args()[0].value()->type.tensor.rank();
   std::vector<size_t> out;
   if (node.args().size() > 1) {
-    std::vector<int64_t> given = ints_of(node.args()[1]).value_or(std::vector<int64_t>());
-    if (const auto one = int_of(node.args()[1])) {
+    std::vector<int64_t> given = ints_of(node.args()[kDims]).value_or(std::vector<int64_t>());
+    if (const auto one = int_of(node.args()[kDims])) {
       given = {*one};
     }
     for (const int64_t dim : given) {
