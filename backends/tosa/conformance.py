@@ -69,8 +69,8 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "either": lambda x: torch.where(torch.logical_or(x > 1, x < -1), x, x * 0.1),
     "any": lambda x: torch.where((x > 1).any(-1, keepdim=True), x, -x),
     "all": lambda x: torch.where((x > -1).all(-1, keepdim=True), x, -x),
-    "sum": torch.sum, "sum_of_rows": lambda x: x.sum(-1), "sum_kept": lambda x: x.sum((0, 2), keepdim=True),
-    "mean": torch.mean, "mean_of_rows": lambda x: x.mean(-1, keepdim=True), "var": lambda x: x.var(-1),
+    "sum_of_rows": lambda x: x.sum(-1), "sum_kept": lambda x: x.sum((0, 2), keepdim=True),
+    "mean_of_rows": lambda x: x.mean(-1, keepdim=True), "var": lambda x: x.var(-1),
     "std": lambda x: x.std(1, correction=0), "amax": lambda x: x.amax(1), "amin": lambda x: x.amin((0, 1)),
     "prod": lambda x: x.prod(1), "lerp": lambda x: torch.lerp(x, x.flip(0), 0.3),
     "addcmul": lambda x: torch.addcmul(x, x, x.flip(0), value=0.2),
@@ -84,8 +84,9 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scores": lambda x: x @ x.transpose(1, 2), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "causal": lambda x: F.scaled_dot_product_attention(x, x.flip(1), x, is_causal=True, scale=0.2),
 }  # fmt: skip
-#: Functions of positive numbers.
+#: Functions of positive numbers, and sums of all, which are not near 0 then.
 _POSITIVE_ONLY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": torch.sum, "mean": torch.mean,
     "log": torch.log, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
     "power": lambda x: x**1.7, "root": lambda x: x**0.5, "inverse_root": lambda x: x**-0.5,
     "power_of_number": lambda x: torch.pow(1.7, x), "power_of_tensor": lambda x: torch.pow(x, x.flip(0)),

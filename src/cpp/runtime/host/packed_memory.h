@@ -4,9 +4,9 @@
 ///
 ///     ET_TRY(void* const packed, context.shared()->memory().allocate(nbytes));   // in a cache's `create`
 ///
-/// The first blocks are small, for small programs. Those that follow are address space for many weights, of which the
-/// system makes memory, in huge pages, as far as they are written: with small pages a load spends more time on page
-/// faults than on packing.
+/// The first blocks are small, for small programs. Those that follow are address space for many weights. The system
+/// makes memory of it, in huge pages, as far as it is written. With small pages a load spends more time on page faults
+/// than on packing.
 #pragma once
 
 #include <cstddef>
