@@ -92,8 +92,7 @@ class Image:
 
     def _instruction(self, one: Function, name: str, operands: str) -> None:
         grown = _grows(name, operands)
-        if found := re.match(r"(\w+), \[pc, #\d+\].*[;@] \((?:0x)?([0-9a-f]+)", operands):
-            self._held[found[1]] = self._words.get(int(found[2], 16))
+        self._hold(name.removesuffix(".w"), operands)
         if name in ("add", "add.w") and (found := re.match(r"sp,(?: sp,)? (\w+)$", operands)):
             held = self._held.get(found[1])  # small cores take large frames from a constant
             grown = None if held is None else max(0, (1 << 32) - held if held >> 31 else 0)
@@ -106,6 +105,21 @@ class Image:
             is_call = name.startswith("bl")
             if (is_call or "+0x" not in label) and (is_call or target != one.address):
                 one.calls.add(target)
+
+    def _hold(self, kind: str, operands: str) -> None:
+        """Remembers the constant that an instruction puts into a register, and forgets what it writes over."""
+        first, _, rest = operands.partition(", ")
+        if kind.startswith(("str", "cmp", "cmn", "tst", "push", "b")) or not re.fullmatch(r"r\d+", first):
+            return
+        held = None
+        if found := re.match(r"\[pc, #\d+\].*[;@] \((?:0x)?([0-9a-f]+)", rest):
+            held = self._words.get(int(found[1], 16))
+        elif kind in ("mov", "movs", "movw") and (found := re.match(r"#(\d+)", rest)):
+            held = int(found[1])
+        elif kind == "lsls" and (found := re.match(r"(\w+), #(\d+)", rest)):
+            source = self._held.get(found[1])
+            held = None if source is None else source << int(found[2])
+        self._held[first] = held
 
     def by_pointer(self, one: Function) -> set[int]:
         """Addresses of what a function may call through a pointer."""
