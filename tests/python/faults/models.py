@@ -94,6 +94,10 @@ MODELS: dict[str, Callable[[], et.ExecutorchProgramManager]] = {
     "static_int8_xnnpack": lambda: lower(conv_net(), IMAGES, True, "static_int8"),
     "static_int8": lambda: lower(conv_net(), IMAGES, False, "static_int8"),
     "dynamic_int8_xnnpack": lambda: lower(mlp(), ROWS, True, "dynamic_int8"),
+    # Weights of more than a megabyte: the delegate packs them by all threads.
+    "large_xnnpack": lambda: lower(
+        nn.Sequential(nn.Linear(512, 384), nn.ReLU(), nn.Linear(384, 512)), torch.randn(4, 512), True
+    ),
     "external_weights": lambda: lower(mlp(), ROWS, True, config=et.ExecutorchBackendConfig(external_constants=True)),
     "methods": methods,
     "wide_mlp": lambda: lower(

@@ -5,10 +5,10 @@ namespace et::kernels::portable {
 Error check_window(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   const auto is_between = [](int64_t value, int64_t least) { return value >= least && value <= INT32_MAX; };
   ET_CHECK_OR_RETURN(is_between(size, 0) && is_between(kernel, 1) && is_between(stride, 1) && is_between(padding, 0) &&
-                         padding <= INT32_MAX / 2 && is_between(dilation, 1),
+                         is_between(dilation, 1),
                      InvalidArgument,
                      "%s: size %" PRId64 ", kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
-                     ", dilation %" PRId64 ": only size and padding may be 0, and each must fit 31 bits, padding 30",
+                     ", dilation %" PRId64 ": only size and padding may be 0, and each must fit 31 bits",
                      op, size, kernel, stride, padding, dilation);
   return Error::Ok;
 }
@@ -41,13 +41,15 @@ Error plan_extents(const char* op, const Tensor& input, IntArrayRef weight, cons
     ET_CHECK_OR_RETURN(extra >= 0 && extra <= INT32_MAX, InvalidArgument, "%s: output padding %" PRId64, op, extra);
     const int64_t reach = e.dilation[d] * (e.kernel[d] - 1) + 1;
     const int64_t padded = e.in[d] + 2 * e.padding[d];
-    // Both fit 32 bits where the window fits; few microcontrollers divide 64.
-    const auto steps = static_cast<uint32_t>(padded - reach) / static_cast<uint32_t>(e.stride[d]);
-    e.out[d] =
-        numbers.is_transposed ? (e.in[d] - 1) * e.stride[d] - 2 * e.padding[d] + reach + extra : int64_t{steps} + 1;
-    const bool fits = numbers.is_transposed ? e.out[d] >= 0 : padded >= reach;
-    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: kernel %s does not fit input %s", op, ShapeText(weight).text,
-                       ShapeText(input.sizes()).text);
+    if (numbers.is_transposed) {
+      e.out[d] = (e.in[d] - 1) * e.stride[d] - 2 * e.padding[d] + reach + extra;
+    } else if (padded >= reach && padded - reach <= UINT32_MAX) {  // few microcontrollers divide 64 bits
+      e.out[d] = int64_t{static_cast<uint32_t>(padded - reach) / static_cast<uint32_t>(e.stride[d])} + 1;
+    } else {
+      e.out[d] = -1;
+    }
+    ET_CHECK_OR_RETURN(e.out[d] >= 0, InvalidArgument, "%s: kernel %s does not fit input %s", op,
+                       ShapeText(weight).text, ShapeText(input.sizes()).text);
     sizes[lead + i] = e.out[d];
   }
   return Error::Ok;
