@@ -137,8 +137,16 @@ ir::Argument sizes_argument(const ir::TensorType& type) {
   return {std::move(sizes)};
 }
 
-/// `value` with the batch dims of `like`, its own last two; a view unless it has them.
-ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node& before) {
+/// Puts a node that prepares an operand in front of the attention. It serves the softmax, whose value it never is.
+ir::Node* create_operand(const Match& m, std::string_view op, std::vector<ir::Argument> args) {
+  ir::Node* made = m.out->graph()->create_node(op, std::move(args), m.out);
+  serve(made, *m.softmax);
+  return made;
+}
+
+/// `value` with the batch dims of the softmax, its own last two; a view unless it has them.
+ir::Value* with_batch(const Match& m, ir::Value* value) {
+  const ir::TensorType& like = m.softmax->result()->type.tensor;
   const ir::TensorType& from = value->type.tensor;
   std::vector<ir::Dim> dims(like.dims.begin(), like.dims.end() - 2);
   dims.push_back(from.dims[from.rank() - 2]);
@@ -147,9 +155,8 @@ ir::Value* with_batch_of(const ir::TensorType& like, ir::Value* value, ir::Node&
   if (type == from) {
     return value;
   }
-  ir::Node* view = before.graph()->create_node(op::view_copy, {{value}, sizes_argument(type)}, &before);
-  serve(view, before);
-  return view->add_result(value->name + "_heads", ir::Type::of(type));
+  return create_operand(m, op::view_copy, {{value}, sizes_argument(type)})
+      ->add_result(value->name + "_heads", ir::Type::of(type));
 }
 
 /// Keys as they were before they were transposed: the same permutation with the last two dims in their places.
@@ -170,19 +177,15 @@ ir::Value* untransposed(const Match& m) {
   if (identity) {
     return source;
   }
-  ir::Node* permute = m.transpose->graph()->create_node(op::permute_copy, {{source}, {std::move(order)}}, m.out);
-  serve(permute, *m.transpose);
-  return permute->add_result(source->name + "_keys",
-                             ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
+  return create_operand(m, op::permute_copy, {{source}, {std::move(order)}})
+      ->add_result(source->name + "_keys",
+                   ir::Type::of(ir::TensorType::contiguous(source->type.tensor.dtype, std::move(sizes))));
 }
 
 /// All masks as one: the sum of those that are added, or where scores are not hidden; nullptr without any.
 ir::Value* one_mask(const Match& m) {
-  ir::Graph& graph = *m.out->graph();
   if (m.hidden != nullptr) {
-    ir::Node* shown = graph.create_node(op::logical_not, {{m.hidden}}, m.out);
-    serve(shown, *m.softmax);
-    return shown->add_result(m.hidden->name + "_shown", m.hidden->type);
+    return create_operand(m, op::logical_not, {{m.hidden}})->add_result(m.hidden->name + "_shown", m.hidden->type);
   }
   ir::Value* sum = nullptr;
   for (auto mask = m.masks.rbegin(); mask != m.masks.rend(); ++mask) {  // in the order of the program
@@ -197,8 +200,7 @@ ir::Value* one_mask(const Match& m) {
       const ir::Dim& dim = a.dims[a.rank() - i];
       dims[dims.size() - i] = dim == ir::Dim(1) ? b.dims[b.rank() - i] : dim;
     }
-    ir::Node* add = graph.create_node(op::add_Tensor, {{sum}, {*mask}, {int64_t{1}}}, m.out);
-    serve(add, *m.softmax);
+    ir::Node* add = create_operand(m, op::add_Tensor, {{sum}, {*mask}, {int64_t{1}}});
     sum = add->add_result((*mask)->name + "_sum", ir::Type::of(ir::TensorType::contiguous(a.dtype, std::move(dims))));
   }
   return sum;
@@ -207,9 +209,9 @@ ir::Value* one_mask(const Match& m) {
 void fuse(const Match& m) {
   ir::Graph& graph = *m.out->graph();
   const ir::TensorType& shape = m.softmax->result()->type.tensor;
-  ir::Value* query = with_batch_of(shape, ops::Bmm(*m.scores).self().value(), *m.out);
-  ir::Value* key = with_batch_of(shape, untransposed(m), *m.out);
-  ir::Value* value = with_batch_of(shape, ops::Bmm(*m.out).mat2().value(), *m.out);
+  ir::Value* query = with_batch(m, ops::Bmm(*m.scores).self().value());
+  ir::Value* key = with_batch(m, untransposed(m));
+  ir::Value* value = with_batch(m, ops::Bmm(*m.out).mat2().value());
   ir::Argument mask;
   if (ir::Value* given = one_mask(m); given != nullptr) {
     mask.data = given;

@@ -20,6 +20,8 @@ _KERNEL = "native_call_"
 #: Kernels of what passes add beside an operator, and the word in the name of an operator that has this kernel itself.
 #: So is arithmetic on sizes and counters, executorch_prim.
 _ADDED = {"_clone_dim_order": "clone", "copy_": "copy", "_empty_dim_order": "empty", "select_copy": "select"}
+#: Kernels that prepare the operands of a fused attention, beside its softmax.
+_OPERANDS_OF_ATTENTION = {"permute_copy", "view_copy", "logical_not", "add"}
 
 
 class RecordMap:
@@ -134,6 +136,8 @@ class RecordMap:
             return False
         kernel = kernels[number] if kernels is not None else event.name[len(_KERNEL) :]
         namespace, _, name = kernel.partition(".")[0].rpartition("::")
+        if name in _OPERANDS_OF_ATTENTION:
+            return all("softmax" in str(node.target) for node in nodes)
         word = name if namespace == "executorch_prim" else _ADDED.get(name)
         return word is not None and not any(word in str(node.target) for node in nodes)
 
