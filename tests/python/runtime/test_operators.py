@@ -26,7 +26,9 @@ def program(tmp_path):
 
 def test_the_page_of_operators_is_current():
     libraries = {kernel.library for kernels in registered_kernels().values() for kernel in kernels}
-    backends = {path.parent.name for path in (ROOT / "backends").glob("*/CMakeLists.txt")}
+    backends = {
+        path.parent.name for path in (ROOT / "backends").glob("*/CMakeLists.txt") if "KERNELS" in path.read_text()
+    }
     if not {"optimized", *backends} <= libraries:
         pytest.skip("the page is that of a build with the default backends and optimised kernels")
     assert (ROOT / "docs/reference/operators.md").read_text() == operators_page(), (
