@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn import functional as F
 
 from executorch_py.exir.backend.partitioner import Partitioner
 
@@ -56,3 +58,36 @@ class Suite:
     tolerance: float
     cases: tuple[Case, ...]
     refused: tuple[Case, ...] = field(default=())
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+class InvertedResidual(nn.Module):
+    """A block with squeeze and excitation, as in MobileNetV3, for images of 8 channels.
+
+    Args:
+        bias: Whether the depthwise convolution has one before its batch norm.
+    """
+
+    def __init__(self, bias: bool = False) -> None:
+        super().__init__()
+        self.expand = nn.Sequential(nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
+        self.depthwise = nn.Sequential(
+            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=bias), nn.BatchNorm2d(16), nn.ReLU()
+        )
+        self.down, self.up = nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
+        self.project = nn.Sequential(nn.Conv2d(16, 8, 1, bias=False), nn.BatchNorm2d(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.depthwise(self.expand(x))
+        scale = F.hardsigmoid(self.up(F.relu(self.down(y.mean((2, 3), keepdim=True)))))
+        return x + self.project(y * scale)

@@ -5,42 +5,13 @@ Integers are compared with the kernels bit for bit (tests/tosa); floats with eag
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
-from executorch_py.backends.conformance import Case, Suite
+from executorch_py.backends.conformance import Case, Function, InvertedResidual, Suite
 from torch import nn
 from torch.nn import functional as F
 
 from .partitioner import TOSAPartitioner
-
-
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
-
-
-class Block(nn.Module):
-    """An inverted residual with squeeze and excitation, as in MobileNetV3."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.expand = nn.Sequential(nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
-        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.BatchNorm2d(16), nn.ReLU())
-        self.down, self.up = nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
-        self.project = nn.Sequential(nn.Conv2d(16, 8, 1, bias=False), nn.BatchNorm2d(8))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.depthwise(self.expand(x))
-        scale = F.hardsigmoid(self.up(F.relu(self.down(y.mean((2, 3), keepdim=True)))))
-        return x + self.project(y * scale)
-
 
 _ROWS, _OTHER, _IMAGE = torch.randn(2, 5, 12), torch.randn(5, 1), torch.randn(2, 6, 9, 11)
 _POSITIVE, _MASK = torch.rand(3, 7) + 0.1, torch.randn(2, 5, 12) > 0
@@ -126,7 +97,7 @@ SUITE = Suite(
         Case("conv1d", lambda: nn.Conv1d(5, 4, 3, padding=1), (_ROWS,), 1),
         Case("layer_norm_of_rows", lambda: nn.LayerNorm(12), (_ROWS,), 1),
         Case("masked", lambda: Function(lambda x, m: x.masked_fill(m, 0.5)), (_ROWS, _MASK), 1),
-        Case("block", Block, (torch.randn(1, 8, 8, 8),), 1),
+        Case("block", partial(InvertedResidual, bias=True), (torch.randn(1, 8, 8, 8),), 1),
     ),
     refused=(
         Case("double", lambda: Function(torch.relu), (_ROWS.double(),), 0),

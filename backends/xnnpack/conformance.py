@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from executorch_py.backends.conformance import Case, Suite
+from executorch_py.backends.conformance import Case, Function, InvertedResidual, Suite
 from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
@@ -23,35 +23,6 @@ class Call(nn.Module):
 
     def forward(self, x: torch.Tensor, *more: torch.Tensor) -> Any:
         return self.function(self.conv(x), *more)
-
-
-class Bare(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
-
-
-class Block(nn.Module):
-    """An inverted residual with squeeze and excitation, as in MobileNetV3."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.expand = nn.Sequential(nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
-        self.depthwise = nn.Sequential(
-            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), nn.BatchNorm2d(16), nn.ReLU()
-        )
-        self.down, self.up = nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
-        self.project = nn.Sequential(nn.Conv2d(16, 8, 1, bias=False), nn.BatchNorm2d(8))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.depthwise(self.expand(x))
-        scale = F.hardsigmoid(self.up(F.relu(self.down(y.mean((2, 3), keepdim=True)))))
-        return x + self.project(y * scale)
 
 
 class Classifier(nn.Module):
@@ -144,7 +115,7 @@ SUITE = Suite(
         Case("linear", lambda: nn.Linear(8, 4), _image(3, 8), 1),
         Case("linear_of_vector", lambda: nn.Linear(8, 4, bias=False), _image(8), 1),
         Case("linear_of_batches", _sequential(nn.Linear(8, 4), nn.ReLU()), _image(2, 3, 5, 8), 1),
-        Case("block", Block, _image(1, 8, 7, 9), 1),
+        Case("block", InvertedResidual, _image(1, 8, 7, 9), 1),
         Case("classifier", Classifier, _image(2, 3, 17, 23), 1),
         Case("classifier_float16", lambda: Classifier().half(), (torch.randn(1, 3, 16, 16).half(),), 1, tolerance=2e-2),
         Case("heads", Heads, _image(2, 5, 16), 1),
@@ -172,7 +143,7 @@ SUITE = Suite(
         Case("input_returned", lambda: Call(lambda x: (x.permute(0, 2, 3, 1), x)), (_X,), 1),
         Case("many_rows", lambda: nn.Linear(8, 4), _image(2, 8), 1, dynamic_shapes=({0: Dim("rows", max=64)},),
              more_inputs=(_image(64, 8), _image(1, 8), _image(33, 8))),
-        Case("block_dynamic", Block, _image(2, 8, 16, 6), 1, dynamic_shapes=_SIZE,
+        Case("block_dynamic", InvertedResidual, _image(2, 8, 16, 6), 1, dynamic_shapes=_SIZE,
              more_inputs=(_image(4, 8, 20, 9), _image(1, 8, 4, 2), _image(3, 8, 11, 9), _image(1, 8, 20, 2))),
         Case("gray_dynamic", _sequential(nn.Conv2d(1, 1, 3, padding=1), nn.Sigmoid()), _image(2, 1, 8, 9), 1,
              dynamic_shapes=({0: Dim("batch", max=4), 2: Dim("height", min=4, max=20)},),
@@ -183,9 +154,9 @@ SUITE = Suite(
              dynamic_shapes=({0: Dim("batch", max=9)},), more_inputs=(_image(9, 3, 8, 8), _image(1, 3, 8, 8))),
     ),
     refused=(
-        Case("cheap", lambda: Bare(lambda x, y: torch.relu(x + y)), (_X, _X), 0),
+        Case("cheap", lambda: Function(lambda x, y: torch.relu(x + y)), (_X, _X), 0),
         Case("double", lambda: nn.Linear(8, 4).double(), (torch.randn(2, 8).double(),), 0),
-        Case("computed_filter", lambda: Bare(F.conv2d), (_X, torch.randn(2, 4, 3, 3)), 0),
+        Case("computed_filter", lambda: Function(F.conv2d), (_X, torch.randn(2, 4, 3, 3)), 0),
         Case("conv3d", lambda: nn.Conv3d(2, 2, 2), _image(1, 2, 4, 4, 4), 0),
         Case("layer_norm", lambda: nn.LayerNorm(8), _image(2, 8), 0),
         Case("pool_indices", lambda: nn.MaxPool2d(2, return_indices=True), (_X,), 0),

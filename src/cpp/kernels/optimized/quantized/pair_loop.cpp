@@ -115,16 +115,12 @@ void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const in
 
 /// Panels [begin, end) of a block's group.
 void PairPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  const size_t lanes = hn::Lanes(SumTag()), wide = kPanelVectors * lanes;
-  const size_t padded = (p.columns + lanes - 1) / lanes * lanes, depth = 2 * p.pairs();
-  for (size_t panel = block.begin; panel < block.end; ++panel) {
-    const size_t first = panel * wide, count = HWY_MIN(wide, p.columns - first);
-    const auto* const weights = reinterpret_cast<const int8_t*>(p.packed) + (block.group * padded + first) * depth;
-    int8_t* const out = p.out + (block.first_row * p.groups + block.group) * p.columns + first;
-    const size_t column = block.group * padded + first;
-    count > lanes ? multiply_panel<2>(p, block, weights, column, count - lanes, out)
-                  : multiply_panel<1>(p, block, weights, column, count, out);
-  }
+  const size_t depth = 2 * p.pairs();
+  int8_t* const out = p.out + (block.first_row * p.groups + block.group) * p.columns;
+  for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
+    multiply_panel<decltype(vectors)::value>(p, block, reinterpret_cast<const int8_t*>(p.packed) + column * depth,
+                                             column, left, out + first);
+  });
 }
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE

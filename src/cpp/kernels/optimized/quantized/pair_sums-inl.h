@@ -10,6 +10,9 @@
 #include <hwy/highway.h>
 
 #include <cstring>
+#include <type_traits>
+
+#include "kernels/optimized/quantized/integer_loops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
@@ -52,6 +55,24 @@ HWY_INLINE void add_pairs(const int16_t* x, size_t stride, size_t pairs, const W
       }
     }
     x += 2;
+  }
+}
+
+/// Calls body(vectors, column, first, left) for panels [begin, end) of a block's group. `vectors` is the type of their
+/// number. `column` is the first one among the padded columns of all groups, `first` that among the group's. `left`
+/// columns stand in the last vector.
+template <class Body>
+HWY_INLINE void for_panels(const IntegerProduct& p, const IntegerBlock& block, const Body& body) {
+  const size_t lanes = hn::Lanes(SumTag()), wide = kPanelVectors * lanes;
+  const size_t padded = (p.columns + lanes - 1) / lanes * lanes;
+  for (size_t panel = block.begin; panel < block.end; ++panel) {
+    const size_t first = panel * wide, count = HWY_MIN(wide, p.columns - first);
+    const size_t column = block.group * padded + first;
+    if (count > lanes) {
+      body(std::integral_constant<size_t, 2>(), column, first, count - lanes);
+    } else {
+      body(std::integral_constant<size_t, 1>(), column, first, count);
+    }
   }
 }
 

@@ -154,16 +154,11 @@ void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const in
 
 /// Panels [begin, end) of a block's group.
 void PatchPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  const size_t lanes = hn::Lanes(SumTag()), wide = kPanelVectors * lanes;
-  const size_t padded = (p.columns + lanes - 1) / lanes * lanes, depth = kPatchPoints * 2 * p.group_pairs();
-  for (size_t panel = block.begin; panel < block.end; ++panel) {
-    const size_t first = panel * wide, count = HWY_MIN(wide, p.columns - first);
-    const size_t column = block.group * padded + first;
-    const auto* const weights = reinterpret_cast<const int16_t*>(p.packed) + column * depth;
-    int8_t* const out = p.out + block.group * p.columns + first;
-    count > lanes ? multiply_panel<2>(p, block, weights, column, count - lanes, out)
-                  : multiply_panel<1>(p, block, weights, column, count, out);
-  }
+  const size_t depth = kPatchPoints * 2 * p.group_pairs();
+  for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
+    multiply_panel<decltype(vectors)::value>(p, block, reinterpret_cast<const int16_t*>(p.packed) + column * depth,
+                                             column, left, p.out + block.group * p.columns + first);
+  });
 }
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
