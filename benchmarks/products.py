@@ -2,9 +2,10 @@
 
     python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …] [--isa avx2]
 
-A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over the better one's.
-Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least share of the best rate that
-any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it asks for. Method as in benchmarks.models.
+A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over that of
+the better one. Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least
+share of the best rate that any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it asks
+for. Method as in benchmarks.models.
 """
 
 from __future__ import annotations

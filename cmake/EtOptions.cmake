@@ -20,7 +20,7 @@ if(NOT ET_INSTRUCTION_SETS MATCHES "^(all|native)$")
 endif()
 option(ET_BUILD_AMX "Build the SIMD kernels' products by tiles (AMX of x86-64 servers)" ${ET_HAS_AMX})
 set(ET_KERNEL_FAMILIES "all" CACHE STRING
-    "Families of the SIMD kernels: 'all', or a list of folders of kernels/optimized. Portable kernels take the other calls")
+    "Families of the SIMD kernels: 'all', or a list of folders of kernels/optimized. Portable kernels take other calls")
 option(ET_BUILD_TESTS "Build the C++ tests and register them with ctest" OFF)
 option(ET_BUILD_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 option(ET_BUILD_ATEN "Build the portable kernels on at::Tensor as a plug-in (ATen mode; needs torch)" OFF)

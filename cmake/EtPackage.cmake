@@ -59,7 +59,8 @@ function(et_install_package)
 
   set(package executorch_py/share/cmake/executorch_py)
   install(TARGETS ${targets} EXPORT executorch_pyTargets COMPONENT sdk
-    ARCHIVE DESTINATION executorch_py/lib LIBRARY DESTINATION executorch_py/lib INCLUDES DESTINATION executorch_py/include)
+    ARCHIVE DESTINATION executorch_py/lib LIBRARY DESTINATION executorch_py/lib
+    INCLUDES DESTINATION executorch_py/include)
   install(EXPORT executorch_pyTargets NAMESPACE executorch_py:: DESTINATION ${package} COMPONENT sdk)
 
   set(headers ${CMAKE_BINARY_DIR}/package/include)
@@ -68,7 +69,8 @@ function(et_install_package)
             --published ${CMAKE_SOURCE_DIR}/cmake/package/published_headers.txt
     COMMENT "Writing the headers of the CMake package" VERBATIM)
   install(DIRECTORY ${headers}/ DESTINATION executorch_py/include COMPONENT sdk)
-  install(FILES ${ET_CPP_ROOT}/c_api/module.modulemap DESTINATION executorch_py/include/executorch_py/c_api COMPONENT sdk)
+  install(FILES ${ET_CPP_ROOT}/c_api/module.modulemap COMPONENT sdk
+    DESTINATION executorch_py/include/executorch_py/c_api)
   install(FILES ${CMAKE_SOURCE_DIR}/src/cpp/ops/ops.yaml DESTINATION executorch_py/share COMPONENT sdk)
 
   _et_install_sources()

@@ -106,7 +106,7 @@ def test_results_that_nothing_uses(partitioner, tmp_path):
 
 
 def test_values_are_matched_as_before_the_file(tmp_path):
-    """A batch norm has two results that nobody reads; torch.export.load gives them nodes, and the norm is fused away."""
+    """A batch norm has two results that nobody reads; torch.export.load gives them nodes. The norm is fused away."""
     pytest.importorskip("pandas")
     torch.manual_seed(0)
     norm = torch.nn.BatchNorm2d(4)

@@ -151,7 +151,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 class Project:
-    """A folder with a firmware project. Its `main.cpp` and `board/` are the user's: once they are changed, they stay."""
+    """A folder with a firmware project. Its `main.cpp` and `board/` are the user's: once changed, they stay."""
 
     def __init__(self, folder: Path, target: Target) -> None:
         """`folder` is made when it is not there."""

@@ -1,4 +1,4 @@
-# The kernels of this folder: library, file, kernel, arguments whose memory may be the result's, and that it may overlap.
+# Kernels of this folder: library, file, kernel, arguments whose memory may be the result's, and those it may overlap.
 set(kernels
     "portable cat aten::cat.out 0 0"
     "portable clone_dim_order dim_order_ops::_clone_dim_order.out 0 0"
