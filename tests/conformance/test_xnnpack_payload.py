@@ -4,8 +4,9 @@ import random
 
 import pytest
 import torch
+from executorch_py.backends.conformance import InvertedResidual
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.backends.xnnpack.conformance import Block, Call, Classifier, Heads
+from executorch_py.backends.xnnpack.conformance import Call, Classifier, Heads
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,7 +22,7 @@ def _many(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 MODELS = {
-    "block": (Block, (torch.randn(1, 8, 6, 6),)),
+    "block": (InvertedResidual, (torch.randn(1, 8, 6, 6),)),
     "classifier": (Classifier, (torch.randn(1, 3, 16, 16),)),
     "heads": (Heads, (torch.randn(2, 5, 16),)),
     "many": (lambda: Call(_many), (torch.randn(1, 4, 6, 6),)),

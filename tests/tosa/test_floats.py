@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from executorch_py.backends.conformance import InvertedResidual
 from executorch_py.backends.tosa import TOSAPartitioner, reference
-from executorch_py.backends.tosa.conformance import SUITE, Block
+from executorch_py.backends.tosa.conformance import SUITE
 from torch import nn
 
 import executorch_py as et
@@ -109,7 +110,7 @@ def test_floats_of_16_bits(dtype: torch.dtype, spec: str, tolerance: float) -> N
     """The reference model runs them; the interpreter says so."""
     torch.manual_seed(0)
     cases: list[tuple[nn.Module, Inputs]] = [
-        (Block(), (torch.randn(1, 8, 8, 8),)),
+        (InvertedResidual(), (torch.randn(1, 8, 8, 8),)),
         (nn.Sequential(nn.LayerNorm(12), nn.Linear(12, 7), nn.GELU(), nn.Softmax(-1)), (torch.randn(2, 5, 12),)),
     ]
     for model, inputs in cases:
