@@ -86,9 +86,11 @@ class NormOutput {
     std::frexp((norm.largest * max_weight + max_bias) * unit_, &reach);
     shift = std::clamp(30 - reach, kMinShift, 15);
     fits = 30 - reach >= kMinShift;
-    per_weight_ = std::ldexp(unit_ / norm.one, shift);
-    std::frexp(max_weight * per_weight_, &size);
+    per_bias_ = std::ldexp(unit_, shift);
+    const double per_weight = std::ldexp(unit_ / norm.one, shift);
+    std::frexp(max_weight * per_weight, &size);
     weight_shift = std::clamp(30 - size, 0, 62);
+    per_weight_ = std::ldexp(per_weight, weight_shift);
   }
 
   static constexpr int kMinShift = 2;
@@ -98,10 +100,10 @@ class NormOutput {
 
   int32_t weight(int64_t i) const {
     const double value = weights_ == nullptr ? 1 : static_cast<double>(weights_[i]);
-    return saturated(std::ldexp(value * per_weight_, weight_shift));
+    return saturated(value * per_weight_);
   }
   int32_t bias(int64_t i) const {
-    return biases_ == nullptr ? 0 : saturated(std::ldexp(static_cast<double>(biases_[i]) * unit_, shift));
+    return biases_ == nullptr ? 0 : saturated(static_cast<double>(biases_[i]) * per_bias_);
   }
   int64_t operator()(int64_t normal, int32_t weight, int32_t bias) const {
     return rounding_shift(rounding_shift(normal * weight, weight_shift) + bias, shift);
@@ -118,7 +120,7 @@ class NormOutput {
   }
 
   const float *weights_, *biases_;
-  double unit_, per_weight_ = 1;
+  double unit_, per_weight_ = 1, per_bias_ = 1;
 };
 
 }  // namespace et

@@ -1,8 +1,7 @@
 // et::quantized_layer_norm: layer norm of integers, all in integers (numerics/integer_norm.h).
 #include "kernels/quantized/op_layer_norm.h"
 
-#include "kernels/quantized/affine.h"
-#include "numerics/integer_norm.h"
+#include "kernels/quantized/layer_norm_rows.h"
 
 namespace et::kernels::quantized {
 namespace {
@@ -20,12 +19,53 @@ Error check_parameter(const char* op, const char* name, const OptionalTensor& pa
   return check_row_major(op, {&*parameter});
 }
 
+template <typename T>
+void rows_of(const LayerNormRows& rows) {
+  const IntegerNorm& norm = rows.norm;
+  const int64_t length = norm.length();
+  const T* from = static_cast<const T*>(rows.in);
+  T* to = static_cast<T*>(rows.out);
+  for (int64_t row = 0; row < rows.count; ++row, from += length, to += length) {
+    int64_t sum = 0, squares = norm.epsilon;
+    for (int64_t i = 0; i < length; ++i) {
+      sum += static_cast<int32_t>(from[i]) - rows.zero_point;
+    }
+    const int64_t mean = norm.mean_of(sum);
+    for (int64_t i = 0; i < length; ++i) {
+      rows.distances[i] = norm.distance(static_cast<int32_t>(from[i]) - rows.zero_point, mean);
+      squares += norm.square(rows.distances[i]);
+    }
+    const int32_t inverse = IntegerNorm::inverse(squares);
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t result = rows.output(norm.normal(rows.distances[i], inverse), rows.weights[i], rows.biases[i]);
+      to[i] = static_cast<T>(rows.requantizer.clamp(result + rows.requantizer.zero_point()));
+    }
+  }
+}
+
 }  // namespace
+
+void plain_rows(KernelContext&, const LayerNormRows& rows) {
+  switch (rows.dtype) {
+    case ScalarType::Char: rows_of<int8_t>(rows); break;
+    case ScalarType::Byte: rows_of<uint8_t>(rows); break;
+    default: rows_of<int16_t>(rows); break;
+  }
+}
 
 Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, double input_scale,
                                int64_t input_zero_point, IntArrayRef normalized_shape, const OptionalTensor& weight,
                                const OptionalTensor& bias, double eps, double output_scale, int64_t output_zero_point,
                                int64_t output_min, int64_t output_max, Tensor& out) {
+  return layer_norm_by_rows(context, input, input_scale, input_zero_point, normalized_shape, weight, bias, eps,
+                            output_scale, output_zero_point, output_min, output_max, out, &plain_rows);
+}
+
+Error layer_norm_by_rows(KernelContext& context, const Tensor& input, double input_scale, int64_t input_zero_point,
+                         IntArrayRef normalized_shape, const OptionalTensor& weight, const OptionalTensor& bias,
+                         double eps, double output_scale, int64_t output_zero_point, int64_t output_min,
+                         int64_t output_max, Tensor& out,
+                         void (*compute)(KernelContext& context, const LayerNormRows& rows)) {
   constexpr const char* kOp = "et::quantized_layer_norm";
   ET_RETURN_IF_ERROR(check_activation(kOp, "input", input));
   ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &input));
@@ -65,29 +105,9 @@ Error quantized_layer_norm_out(KernelContext& context, const Tensor& input, doub
     weights[i] = output.weight(i);
     biases[i] = output.bias(i);
   }
-  return dispatch<DTypes<ScalarType::Char, ScalarType::Byte, ScalarType::Short>>(
-      input.scalar_type(), kOp, [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        const T* from = input.const_data_ptr<T>();
-        T* to = out.mutable_data_ptr<T>();
-        for (const T* const end = from + input.numel(); from != end; from += length, to += length) {
-          int64_t sum = 0, squares = norm.epsilon;
-          for (int64_t i = 0; i < length; ++i) {
-            sum += static_cast<int32_t>(from[i]) - zero_point;
-          }
-          const int64_t mean = norm.mean_of(sum);
-          for (int64_t i = 0; i < length; ++i) {
-            distances[i] = norm.distance(static_cast<int32_t>(from[i]) - zero_point, mean);
-            squares += norm.square(distances[i]);
-          }
-          const int32_t inverse = IntegerNorm::inverse(squares);
-          for (int64_t i = 0; i < length; ++i) {
-            const int64_t result = output(norm.normal(distances[i], inverse), weights[i], biases[i]);
-            to[i] = static_cast<T>(requantizer.clamp(result + requantizer.zero_point()));
-          }
-        }
-        return Error::Ok;
-      });
+  compute(context, {norm, output, requantizer, weights, biases, distances, input.scalar_type(), zero_point,
+                    input.numel() / length, input.const_data_ptr(), out.mutable_data_ptr()});
+  return Error::Ok;
 }
 
 }  // namespace et::kernels::quantized

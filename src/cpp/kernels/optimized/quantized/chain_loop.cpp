@@ -3,6 +3,8 @@
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #include "kernels/optimized/quantized/output-inl.h"
@@ -16,6 +18,8 @@ namespace et::kernels::optimized::quantized {
 
 /// Rows whose sums, one vector each, stand in registers.
 constexpr size_t kTileRows = 8;
+/// Bytes of weights that the caches fetch ahead for tiles of so many rows and more. Fewer wait for memory either way.
+constexpr size_t kAhead = 4096, kRowsOfFetching = 6;
 
 /// Quads are arranged four at a time. A block's scratch has its tiles, [groups][4][kForms][rows of the tile][4], and
 /// then windows of a tile, [kTileRows][groups][16].
@@ -111,6 +115,9 @@ HWY_INLINE void add_chains(const uint8_t* x, size_t count, ChainCursor* at, hn::
 #pragma GCC unroll 4
     for (size_t q = 0; q < kLength; ++q) {
       rows[q] = x + at->places[q] * 4 * kRows;
+      if (kRows >= kRowsOfFetching) {
+        hwy::Prefetch(at->weights + q * nbytes + kAhead);
+      }
     }
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
