@@ -172,6 +172,7 @@ def load(
     *,
     data_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     mmap: bool = True,
+    pack_cache: str | os.PathLike[str] | bool = False,
 ) -> Module:
     """Loads a program as a callable with the model's own arguments and results.
 
@@ -179,8 +180,9 @@ def load(
         data: Path of a ``.pte`` file, its bytes, or a file that is open for reading.
         data_path: ``.ptd`` file or files with external weights.
         mmap: Map the file instead of reading it; see :meth:`Runtime.load_program`.
+        pack_cache: Where packed weights are kept for later processes; see :meth:`Runtime.load_program`.
 
     Raises:
         Others: As :meth:`Runtime.load_program`.
     """
-    return Module(Runtime.get().load_program(data, data_path=data_path, mmap=mmap))
+    return Module(Runtime.get().load_program(data, data_path=data_path, mmap=mmap, pack_cache=pack_cache))

@@ -305,6 +305,7 @@ class Runtime(Shown):
         mmap: bool = True,
         enable_etdump: bool = False,
         debug_buffer_size: int = 0,
+        pack_cache: PathLike | bool = False,
     ) -> Program:
         """Loads a program and verifies all of it.
 
@@ -316,11 +317,15 @@ class Runtime(Shown):
                 changed while the program lives; ``False`` reads it into memory.
             enable_etdump: Record what the program does, for :meth:`Program.write_etdump_result_to_file`.
             debug_buffer_size: Bytes for intermediate values, which are then recorded, too; 0: none are.
+            pack_cache: Keep packed weights in a file, which later processes map instead of packing again: ``True``
+                beside the program, or a directory. A file that does not fit the model, this library or the processor,
+                or is damaged, is replaced; the log says so.
 
         Raises:
             InvalidProgramError: The bytes are not a well-formed program; says where.
             AccessFailedError: The file cannot be read.
             InvalidExternalDataError: The ``.ptd`` file does not fit.
+            InvalidArgumentError: ``pack_cache`` is no directory, or the program is read into memory.
         """
         if not isinstance(verification, Verification):
             raise InvalidTypeError(f"verification is {verification!r}, must be a member of Verification")
@@ -330,16 +335,21 @@ class Runtime(Shown):
         if debug_nbytes > 0 and not enable_etdump:
             raise InvalidArgumentError("debug_buffer_size is for an ETDump: pass enable_etdump=True, too")
         profile = (bool(enable_etdump), debug_nbytes)
+        is_beside = pack_cache is True
+        packs = "" if is_beside or pack_cache is False else _arguments.path("pack_cache", pack_cache)
         if isinstance(data, (str, os.PathLike)):
             path = _arguments.path("the program", data)
-            return Program(_core.Program.from_file(path, data_files, bool(mmap), *profile))
+            packs = os.path.dirname(path) or "." if is_beside else packs
+            return Program(_core.Program.from_file(path, data_files, bool(mmap), *profile, packs))
+        if is_beside:
+            raise InvalidArgumentError("pack_cache=True is for a program's path; name a directory for one in memory")
         if hasattr(data, "read") and not isinstance(data, io.TextIOBase):
             data = data.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise InvalidTypeError(f"a program is a path, bytes or a binary file ('rb'), not a {type(data).__name__}")
         if isinstance(data, memoryview) and not data.c_contiguous:
             raise InvalidArgumentError("the memoryview of a program has strides; pass its bytes()")
-        return Program(_core.Program.from_bytes(data, data_files, *profile))
+        return Program(_core.Program.from_bytes(data, data_files, *profile, pack_cache=packs))
 
     def _card(self) -> Card:
         names = ", ".join(self.backend_registry.registered_backend_names) or "none"

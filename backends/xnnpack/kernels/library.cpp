@@ -136,6 +136,22 @@ struct WeightsPacker {
   bool name(const xnn_weights_cache_look_up_key& key);
 };
 
+constexpr char kMaker = 0;  // its address names our entries in the shared cache
+
+// An entry's name for a file that keeps it for other processes.
+struct KeptName {
+  KeptName(const WeightsPacker& packer, uint32_t seed) {
+    std::copy(packer.form.addresses.begin(), packer.form.addresses.end(), addresses.begin() + 3);
+    std::copy(packer.form.numbers.begin(), packer.form.numbers.end(), numbers.begin() + 1);
+    addresses[0] = &kMaker, addresses[1] = packer.weight, addresses[2] = packer.bias;
+    numbers[0] = seed;
+  }
+  runtime::PackedName name() const { return {{addresses.data(), addresses.size()}, {numbers.data(), numbers.size()}}; }
+
+  std::array<const void*, std::tuple_size_v<decltype(WeightForm::addresses)> + 3> addresses;
+  std::array<uint64_t, std::tuple_size_v<decltype(WeightForm::numbers)> + 1> numbers;
+};
+
 struct PackedWeights {
   static Result<PackedWeights*> of(SharedCache& shared);
   explicit PackedWeights(runtime::PackedMemory& memory) : memory(memory) {}
@@ -152,19 +168,30 @@ struct PackedWeights {
     }
   }
 
-  /// What `packer` is packing; nullptr.
-  const PackedEntry* find(const WeightsPacker& packer, uint32_t seed) {
-    const std::lock_guard<std::mutex> lock(entries_mutex_);
-    const PackedEntry* entry = entries_;
-    while (entry != nullptr && !(entry->weight == packer.weight && entry->bias == packer.bias &&
-                                 entry->form == packer.form && entry->seed == seed)) {
-      entry = entry->next;
+  /// What `packer` is packing, if it is here or another process left it; nullptr.
+  void* find(const WeightsPacker& packer, uint32_t seed) {
+    {
+      const std::lock_guard<std::mutex> lock(entries_mutex_);
+      const PackedEntry* entry = entries_;
+      while (entry != nullptr && !(entry->weight == packer.weight && entry->bias == packer.bias &&
+                                   entry->form == packer.form && entry->seed == seed)) {
+        entry = entry->next;
+      }
+      if (entry != nullptr) {
+        return entry->packed;
+      }
     }
-    return entry;
+    return const_cast<void*>(memory.kept(KeptName(packer, seed).name()));  // the library reads it only
   }
 
+  void add(const WeightsPacker& packer, uint32_t seed, void* packed, size_t nbytes) {
+    add_entry(packer, seed, packed);
+    memory.keep(KeptName(packer, seed).name(), packed, nbytes);
+  }
+
+ private:
   /// Without memory it stays without a name.
-  void add(const WeightsPacker& packer, uint32_t seed, void* packed) {
+  void add_entry(const WeightsPacker& packer, uint32_t seed, void* packed) {
     if (auto* const entry = static_cast<PackedEntry*>(std::malloc(sizeof(PackedEntry)))) {
       const std::lock_guard<std::mutex> lock(entries_mutex_);
       *entry = {entries_, packer.weight, packer.bias, packer.form, seed, packed};
@@ -172,7 +199,6 @@ struct PackedWeights {
     }
   }
 
- private:
   std::mutex entries_mutex_;
   PackedEntry* entries_ = nullptr;
 };
@@ -200,12 +226,12 @@ constexpr size_t kNotFound = SIZE_MAX;  // the library's word for it
 size_t look_up(void* context, const xnn_weights_cache_look_up_key* key) {
   auto* const packer = static_cast<WeightsPacker*>(context);
   const bool has_name = packer->name(*key);
-  const PackedEntry* const entry = has_name ? packer->home->find(*packer, key->seed) : nullptr;
-  packer->reserved_in = has_name && entry == nullptr ? packer->home : packer->of;
-  if (entry == nullptr && packer->owner.identify != nullptr) {
+  void* const found = has_name ? packer->home->find(*packer, key->seed) : nullptr;
+  packer->reserved_in = has_name && found == nullptr ? packer->home : packer->of;
+  if (found == nullptr && packer->owner.identify != nullptr) {
     packer->owner.will_pack(packer->owner.context, key->kernel);
   }
-  return entry == nullptr ? kNotFound : reinterpret_cast<size_t>(entry->packed);
+  return found == nullptr ? kNotFound : reinterpret_cast<size_t>(found);
 }
 
 void* reserve_space(void* context, size_t size) {
@@ -232,11 +258,11 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
     return reinterpret_cast<size_t>(packed);  // stays in the slab until the end, without a name
   }
   PackedWeights& home = *packer->home;
-  if (const PackedEntry* const entry = home.find(*packer, key->seed)) {
-    if (packed != entry->packed) {
+  if (void* const found = home.find(*packer, key->seed)) {
+    if (packed != found) {
       reserved_in.memory.undo(packed);  // packed a second time by an operator that does not look first
     }
-    return reinterpret_cast<size_t>(entry->packed);
+    return reinterpret_cast<size_t>(found);
   }
   if (packer->owner.identify != nullptr && !packer->owner.packed(packer->owner.context, key->kernel)) {
     return reinterpret_cast<size_t>(packed);
@@ -248,7 +274,7 @@ size_t look_up_or_insert(void* context, const xnn_weights_cache_look_up_key* key
     }
     packed = moved;
   }
-  home.add(*packer, key->seed, packed);
+  home.add(*packer, key->seed, packed, size);
   return reinterpret_cast<size_t>(packed);
 }
 
@@ -260,8 +286,6 @@ Result<void*> create_packed_weights(void* memory) {
 }
 
 void destroy_packed_weights(void* object) { delete static_cast<PackedWeights*>(object); }
-
-constexpr char kMaker = 0;  // its address names our entry in the shared cache
 
 }  // namespace
 
@@ -285,9 +309,11 @@ PackedWeightsScope::PackedWeightsScope(SharedCache* shared, const void* weight, 
     WeightsPacker& packer = weights_->packer;
     packer.weight = weight;
     packer.bias = bias;
-    packer.form = {kind};
-    std::copy(sizes.begin(), sizes.end(), packer.form.begin() + 1);
-    std::copy(factors.begin(), factors.end(), packer.form.begin() + 1 + kMaxSizes);
+    packer.form = {};
+    const auto numbers = packer.form.numbers.begin();
+    *numbers = kind;
+    std::copy(sizes.begin(), sizes.end(), numbers + 1);
+    std::copy(factors.begin(), factors.end(), numbers + 1 + kMaxSizes);
     packer.owner = {};
   }
 }

@@ -99,9 +99,15 @@ class Operator {
   int64_t sizes_[8] = {};
 };
 
-/// What decides how the library packs a weight, zeros behind it. Compared number by number, since a program may be made
-/// to have equal hashes.
-using WeightForm = std::array<uint64_t, 26>;
+/// What decides how the library packs a weight, zeros behind it, and the constants that it multiplies in. Compared
+/// number by number, since a program may be made to have equal hashes.
+struct WeightForm {
+  std::array<uint64_t, 19> numbers{};
+  std::array<const void*, 7> addresses{};
+};
+inline bool operator==(const WeightForm& a, const WeightForm& b) {
+  return a.numbers == b.numbers && a.addresses == b.addresses;
+}
 
 /// Packed weights of one Program, found again by what they were made from. While an object lives, the operators that
 /// are created with cache() take packed weights from it and add what it lacks.

@@ -48,22 +48,27 @@ bool holds(ScalarType dtype, xnn_datatype datatype) {
 /// Writes a form, number after number.
 class FormWriter {
  public:
-  explicit FormWriter(WeightForm* form) : next_(form->begin()), end_(form->end()) {}
+  explicit FormWriter(WeightForm* form) : form_(form) {}
   void add(uint64_t number) {
-    ET_DCHECK(next_ != end_);
-    *next_++ = number;
+    ET_DCHECK(num_numbers_ < form_->numbers.size());
+    form_->numbers[num_numbers_++] = number;
+  }
+  void add_address(const void* address) {
+    ET_DCHECK(num_addresses_ < form_->addresses.size());
+    form_->addresses[num_addresses_++] = address;
   }
   void add(const Value& value) {
     uint32_t scale;
     std::memcpy(&scale, &value.quantization.scale, sizeof(scale));
     add(static_cast<uint64_t>(value.datatype) | (value.sparse == kDense ? 0 : uint64_t{1} << 32));
     add((uint64_t{scale} << 32) | static_cast<uint32_t>(value.quantization.zero_point));
-    add(reinterpret_cast<uintptr_t>(value.quantization.channel_scales.data()));
-    add(reinterpret_cast<uintptr_t>(value.quantization.group_scales.data()));
+    add_address(value.quantization.channel_scales.data());
+    add_address(value.quantization.group_scales.data());
   }
 
  private:
-  WeightForm::iterator next_, end_;
+  WeightForm* form_;
+  size_t num_numbers_ = 0, num_addresses_ = 0;
 };
 
 /// Whether the library packs its filter.
@@ -232,7 +237,7 @@ void Delegate::identify_filters() {
     FormWriter writer(&identities_.back().form);
     writer.add(PackedWeightsScope::kGraph | static_cast<uint64_t>(form));
     writer.add(node.flags);
-    writer.add(reinterpret_cast<uintptr_t>(bias_data));
+    writer.add_address(bias_data);
     writer.add(filter);
     writer.add(model_.values[node.inputs[0]]);
     writer.add(model_.values[node.outputs[0]]);
@@ -252,7 +257,7 @@ void Delegate::identify_filters() {
             [](const Identity& a, const Identity& b) { return a.filter < b.filter; });
   for (size_t i = 1; i < identities_.size(); ++i) {
     Identity &a = identities_[i - 1], &b = identities_[i];
-    if (a.filter == b.filter && (a.bias != b.bias || a.form != b.form)) {
+    if (a.filter == b.filter && (a.bias != b.bias || !(a.form == b.form))) {
       shared_ = nullptr;  // one filter used in two ways: the library does not say which it packs
       return;
     }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "bindings/compiler.h"
 #include "bindings/errors.h"
 #include "bindings/python_planner.h"
@@ -19,7 +20,6 @@
 #include "bindings/topics.h"
 #include "delegation/query_support.h"
 #include "driver/compile.h"
-#include "driver/content_hash.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 
@@ -334,7 +334,7 @@ void init_compiler(py::module_& module) {
       "content_hash",
       [](uintptr_t address, size_t nbytes) {
         const py::gil_scoped_release release;
-        return driver::content_hash(reinterpret_cast<const void*>(address), nbytes);
+        return content_hash(reinterpret_cast<const void*>(address), nbytes);
       },
       py::arg("address"), py::arg("nbytes"), "A number that changes with the bytes at an address");
   module.def("parse_program", &parse_program, py::arg("text"), "The program that a text of the IR describes");

@@ -183,11 +183,13 @@ struct Profile {
   size_t debug_nbytes = 0;
 };
 
-runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap, const Profile& profile) {
+runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap, const Profile& profile,
+                                 std::string pack_cache) {
   process_runtime();
   runtime::HostOptions options = extension::process_options();
   options.data_files = std::move(data_files);
   options.mode = mmap ? runtime::LoadMode::kMmap : runtime::LoadMode::kFile;
+  options.pack_cache = std::move(pack_cache);
   if (profile.is_on) {
     auto tracer = std::make_shared<devtools::ETDumpGen>();
     if (profile.debug_nbytes > 0) {
@@ -199,14 +201,17 @@ runtime::HostOptions options_for(std::vector<std::string> data_files, bool mmap,
 }
 
 std::shared_ptr<HostProgram> load_file(const std::string& path, std::vector<std::string> data_files, bool mmap,
-                                       bool enable_etdump, size_t debug_nbytes) {
-  const runtime::HostOptions options = options_for(std::move(data_files), mmap, {enable_etdump, debug_nbytes});
+                                       bool enable_etdump, size_t debug_nbytes, std::string pack_cache) {
+  const runtime::HostOptions options =
+      options_for(std::move(data_files), mmap, {enable_etdump, debug_nbytes}, std::move(pack_cache));
   return load_without_gil([&] { return HostProgram::from_file(path, options); });
 }
 
 std::shared_ptr<HostProgram> load_bytes(const py::buffer& bytes, std::vector<std::string> data_files,
-                                        bool enable_etdump, size_t debug_nbytes, bool has_firmware_kernels) {
-  runtime::HostOptions options = options_for(std::move(data_files), true, {enable_etdump, debug_nbytes});
+                                        bool enable_etdump, size_t debug_nbytes, bool has_firmware_kernels,
+                                        std::string pack_cache) {
+  runtime::HostOptions options =
+      options_for(std::move(data_files), true, {enable_etdump, debug_nbytes}, std::move(pack_cache));
   if (has_firmware_kernels) {
     options.kernels = &firmware_kernels();
     options.pool = nullptr;
@@ -354,9 +359,12 @@ void init_runtime_program(py::module_& module) {
       .def_property_readonly("other_nbytes", [](CallableMethod& method) { return method.host().other_nbytes(); });
   py::class_<HostProgram, std::shared_ptr<HostProgram>>(module, "Program", "A loaded and verified file")
       .def_static("from_file", &load_file, py::arg("path"), py::arg("data_files") = std::vector<std::string>(),
-                  py::arg("mmap") = true, py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0)
+                  py::arg("mmap") = true, py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0,
+                  py::arg("pack_cache") = "")
       .def_static("from_bytes", &load_bytes, py::arg("bytes"), py::arg("data_files") = std::vector<std::string>(),
-                  py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0, py::arg("firmware_kernels") = false)
+                  py::arg("enable_etdump") = false, py::arg("debug_nbytes") = 0, py::arg("firmware_kernels") = false,
+                  py::arg("pack_cache") = "")
+      .def_property_readonly("packed_nbytes", &HostProgram::packed_nbytes)
       .def_property_readonly("has_etdump", [](const HostProgram& program) { return etdump_of(program) != nullptr; })
       .def("etdump_bytes", &etdump_bytes, "The ETDump of what was recorded so far")
       .def(

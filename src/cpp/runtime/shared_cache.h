@@ -35,8 +35,8 @@ class SharedCache {
 
   virtual ~SharedCache() = default;
 
-  /// The object of `key`, made by `create(argument)` when it is asked for the first time. It lives as long as the
-  /// cache; `destroy` (may be nullptr) is called on it then. Threads: safe.
+  /// The object of `key`, made by `create(argument)` when asked first. Lives as long as the cache; `destroy` ends it.
+  /// Without `destroy` it is what `create` took last of memory(): plain bytes (PackedMemory::keep). Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
 
   /// The cache for what is made of nothing but the bytes at these addresses; those that are nullptr do not count. It is

@@ -205,6 +205,7 @@ Error run(const RunnerOptions& options) {
   ET_RETURN_IF_ERROR(extension::process().error);
   host_options.mode = options.read_file ? runtime::LoadMode::kFile : runtime::LoadMode::kMmap;
   host_options.data_files = options.data_files;
+  host_options.pack_cache = options.pack_cache;
   ChromeTrace trace;
   runtime::HostMethodOptions method_options;
   method_options.tracer = options.trace.empty() ? nullptr : &trace;

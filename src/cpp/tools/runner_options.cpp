@@ -94,6 +94,7 @@ ParseResult parse_arguments(int argc, char** argv, RunnerOptions* o) {
   const std::vector<Option> options = {
       {"--model|--model-path", "FILE", "the .pte file", text(&o->model)},
       {"--data", "FILE", "a .ptd file with external weights; may be repeated", list(&o->data_files)},
+      {"--pack-cache", "DIR", "keep packed weights there, for later processes", text(&o->pack_cache)},
       {"--method|--method-name", "NAME", "method to run (forward)", text(&o->method)},
       {"--input", "FILE", "a .npy file, or raw bytes (.bin) of the method's shape; once a tensor input, in order",
        list(&o->inputs)},

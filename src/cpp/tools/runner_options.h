@@ -10,6 +10,7 @@ namespace et::tools {
 struct RunnerOptions {
   std::string model;
   std::vector<std::string> data_files;
+  std::string pack_cache;
   std::string method = "forward";
   std::vector<std::string> inputs;  // one a tensor input, in order; generated where there are fewer
   uint64_t seed = 0;                // of generated inputs

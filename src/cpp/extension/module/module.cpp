@@ -134,6 +134,7 @@ Result<std::shared_ptr<HostProgram>> Module::State::read() {
   host.pool = options.pool != nullptr ? options.pool : host.pool;
   host.mode = host_mode(options.mode);
   host.data_files = options.data_files;
+  host.pack_cache = options.pack_cache;
   host.tracer = tracer;
   if (path) {
     return HostProgram::from_file(*path, host);

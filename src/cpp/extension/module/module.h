@@ -47,6 +47,7 @@ enum class ModuleLoadMode : uint8_t { File, Mmap, MmapUseMlock, MmapUseMlockIgno
 struct ModuleOptions {
   ModuleLoadMode mode = ModuleLoadMode::Mmap;
   std::vector<std::string> data_files = {};  ///< `.ptd`; the first that has a name gives it
+  std::string pack_cache = {};               ///< directory for packed weights (runtime/host/module.h); "": none
   const runtime::KernelRegistry* kernels = nullptr;
   const runtime::BackendRegistry* backends = nullptr;
   threads::ThreadPool* pool = nullptr;

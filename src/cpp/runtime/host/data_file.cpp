@@ -4,9 +4,6 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <tuple>
-
-#include <sys/stat.h>
 
 #include "runtime/host/file_loader.h"
 #include "runtime/host/mmap_loader.h"
@@ -14,9 +11,8 @@
 namespace et::runtime {
 namespace {
 
-/// What tells a file from others and from what it was before: device, number, size, time of its last change. And how it
-/// is read.
-using Identity = std::tuple<dev_t, ino_t, off_t, time_t, long, LoadMode>;
+/// A file as it was when it was opened, and how it is read.
+using Identity = std::pair<FileStamp, LoadMode>;
 
 struct OpenFiles {
   std::mutex mutex;
@@ -59,7 +55,7 @@ DataFile::DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map, Sp
   shared_cache_.set_constant_nbytes(mapped.size());
 }
 
-Result<std::shared_ptr<const DataFile>> DataFile::make(const std::string& path, LoadMode mode) {
+Result<std::shared_ptr<DataFile>> DataFile::make(const std::string& path, LoadMode mode) {
   ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, mode));
   Result<FlatTensorDataMap> map = FlatTensorDataMap::load(loader.get());
   if (!map.ok()) {
@@ -71,27 +67,28 @@ Result<std::shared_ptr<const DataFile>> DataFile::make(const std::string& path, 
     ET_TRY(const FreeableBuffer whole, loader->load(0, loader->size()));
     mapped = {static_cast<const uint8_t*>(whole.data()), whole.size()};
   }
-  return std::shared_ptr<const DataFile>(new DataFile(std::move(loader), std::move(map.get()), mapped));
+  return std::shared_ptr<DataFile>(new DataFile(std::move(loader), std::move(map.get()), mapped));
 }
 
 Result<std::shared_ptr<const DataFile>> DataFile::open(const std::string& path, LoadMode mode) try {
-  struct stat status{};
-  if (mode == LoadMode::kFile || ::stat(path.c_str(), &status) != 0) {
-    return make(path, mode);  // which says what is wrong with it
+  const FileStamp stamp = mode == LoadMode::kFile ? FileStamp{} : stamp_of(path);
+  if (stamp == FileStamp{}) {
+    ET_TRY(std::shared_ptr<const DataFile> file, make(path, mode));  // which says what is wrong with it
+    return file;
   }
   OpenFiles& open = open_files();
   const std::lock_guard<std::mutex> lock(open.mutex);
   for (auto entry = open.files.begin(); entry != open.files.end();) {
     entry = entry->second.expired() ? open.files.erase(entry) : std::next(entry);
   }
-  std::weak_ptr<const DataFile>& known =
-      open.files[{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, mode}];
+  std::weak_ptr<const DataFile>& known = open.files[{stamp, mode}];
   if (std::shared_ptr<const DataFile> file = known.lock()) {
     return file;
   }
-  ET_TRY(std::shared_ptr<const DataFile> file, make(path, mode));
+  ET_TRY(const std::shared_ptr<DataFile> file, make(path, mode));
+  file->stamp_ = stamp;
   known = file;
-  return file;
+  return std::shared_ptr<const DataFile>(file);
 }
 ET_NO_MEMORY("the tables of '%s'", path.c_str())
 

@@ -16,6 +16,7 @@
 
 #include "runtime/flat_tensor_data_map.h"
 #include "runtime/host/heap_shared_cache.h"
+#include "runtime/host/pack_identity.h"
 
 namespace et::runtime {
 
@@ -43,17 +44,20 @@ class DataFile {
   size_t nbytes() const { return loader_->size(); }
   /// The mapped bytes; empty when the file is read into memory.
   Span<const uint8_t> mapped() const { return mapped_; }
+  /// Of the file before it was mapped; zeros where it is read into memory.
+  const FileStamp& stamp() const { return stamp_; }
   /// Objects made of the mapped bytes, for all programs that have the file open.
   SharedCache* shared_cache() const { return &shared_cache_; }
 
  private:
   DataFile(std::unique_ptr<DataLoader> loader, FlatTensorDataMap map, Span<const uint8_t> mapped);
-  static Result<std::shared_ptr<const DataFile>> make(const std::string& path, LoadMode mode);
+  static Result<std::shared_ptr<DataFile>> make(const std::string& path, LoadMode mode);
 
   std::unique_ptr<DataLoader> loader_;
   FlatTensorDataMap map_;
   List<uint32_t> order_;
   Span<const uint8_t> mapped_;
+  FileStamp stamp_{};
   mutable HeapSharedCache shared_cache_;  // declared last: it goes before the bytes
 };
 

@@ -20,12 +20,20 @@ Result<void*> HeapSharedCache::get_or_create(const Key& key, Create create, void
       return entry.object;
     }
   }
+  const void* const addresses[] = {key.maker, key.a, key.b};
+  const uint64_t numbers[] = {key.variant, key.shape};
+  const PackedName name{addresses, numbers};
+  const bool is_plain = destroy == nullptr;
   entries_.push_back({key, nullptr, destroy});  // before there is an object that could be lost
-  Result<void*> object = create(argument);
-  if (object.ok()) {
-    entries_.back().object = *object;
-  } else {
+  const void* const found = is_plain ? memory_.kept(name) : nullptr;
+  Result<void*> object = found == nullptr ? create(argument) : Result<void*>(const_cast<void*>(found));
+  if (!object.ok()) {
     entries_.pop_back();
+    return object;
+  }
+  entries_.back().object = *object;
+  if (is_plain && found == nullptr) {
+    memory_.keep(name, *object, memory_.nbytes_of_last(*object));
   }
   return object;
 }

@@ -27,6 +27,12 @@ class HeapSharedCache final : public SharedCache {
   void set_constant_nbytes(size_t nbytes) { constant_nbytes_ = nbytes; }
   /// `cache` has what is made of `file` alone. Both must outlive this cache. To be called before any other use.
   void add_file(Span<const uint8_t> file, SharedCache* cache) { files_.push_back({file, cache}); }
+  /// Where packed bytes are kept for other processes; must outlive this cache. Nothing is left to the caches of files
+  /// then. To be called before any other use.
+  void set_pack_cache(PackCache* file) {
+    memory_.set_file(file);
+    files_.clear();
+  }
   /// Where constants lie that can be released; must outlive the calls of release().
   void set_constants(const SparseConstants* constants) { constants_ = constants; }
 

@@ -11,11 +11,15 @@ namespace et::runtime {
 
 std::shared_ptr<HostProgram> HostSession::program() const { return program_->shared_from_this(); }
 
-HostProgram::~HostProgram() = default;
+HostProgram::~HostProgram() {
+  if (pack_cache_ != nullptr) {
+    pack_cache_->save();  // what was packed at a call
+  }
+}
 
 Result<std::shared_ptr<HostProgram>> HostProgram::make(std::shared_ptr<DataLoader> loader,
                                                        std::shared_ptr<const void> keep_alive, const std::string& path,
-                                                       const HostOptions& options) try {
+                                                       const HostOptions& options, const FileStamp& before) try {
   const TraceSpan span(options.tracer.get(), EventKind::kProgramLoad, path);
   std::shared_ptr<HostProgram> host(new HostProgram);
   host->options_ = options;
@@ -46,14 +50,36 @@ Result<std::shared_ptr<HostProgram>> HostProgram::make(std::shared_ptr<DataLoade
   host->program_->set_named_data_order(host->key_order_);
   host->constants_ = std::make_unique<SparseConstants>(host->program_->named_data(), *host->external_data_);
   host->shared_cache_.set_constants(host->constants_.get());
+  if (!options.pack_cache.empty()) {
+    ET_RETURN_IF_ERROR(host->open_pack_cache(path, before));
+  }
   return host;
 }
 ET_NO_MEMORY("the tables of %s", path.empty() ? "a program in memory" : path.c_str())
 
+Error HostProgram::open_pack_cache(const std::string& path, const FileStamp& before) {
+  const size_t size = loader_->size();
+  const Result<FreeableBuffer> whole = options_.mode == LoadMode::kFile ? FreeableBuffer() : loader_->load(0, size);
+  ET_CHECK_OR_RETURN(whole.ok() && whole->is_borrowed() && whole->size() == size, InvalidArgument,
+                     "pack_cache is for programs in mapped files and in memory, not for those that are read%s",
+                     options_.mode == LoadMode::kFile ? " (mmap=False, LoadMode::kFile)" : " by a loader");
+  const auto unchanged = [](const std::string& of, const FileStamp& stamp) {
+    return !of.empty() && stamp_of(of) == stamp ? stamp : FileStamp{};
+  };
+  List<PackCache::Source> sources = {{{whole->data(), size}, unchanged(path, before)}};
+  for (size_t i = 0; i < data_files_.size(); ++i) {
+    sources.push_back({data_files_[i]->mapped(), unchanged(options_.data_files[i], data_files_[i]->stamp())});
+  }
+  ET_TRY(pack_cache_, PackCache::open(options_.pack_cache, path, std::move(sources)));
+  shared_cache_.set_pack_cache(pack_cache_.get());
+  return Error::Ok;
+}
+
 Result<std::shared_ptr<HostProgram>> HostProgram::from_file(const std::string& path, const HostOptions& options) try {
   platform_install_default_log();
+  const FileStamp before = stamp_of(path);
   ET_TRY(std::unique_ptr<DataLoader> loader, open_loader(path, options.mode));
-  return make(std::move(loader), nullptr, path, options);
+  return make(std::move(loader), nullptr, path, options, before);
 }
 ET_NO_MEMORY("the loader of '%s'", path.c_str())
 
@@ -152,6 +178,9 @@ Result<std::unique_ptr<HostMethod>> HostProgram::load_method(std::string_view na
     return method.error();
   }
   host->method_ = std::make_unique<Method>(std::move(method.get()));
+  if (pack_cache_ != nullptr) {
+    pack_cache_->save();
+  }
   return host;
 }
 ET_NO_MEMORY("method '%.*s'", static_cast<int>(std::min<size_t>(name.size(), 200)), name.data())

@@ -23,6 +23,7 @@
 #include "runtime/host/data_file.h"
 #include "runtime/host/heap_allocator.h"
 #include "runtime/host/heap_shared_cache.h"
+#include "runtime/host/pack_cache.h"
 #include "runtime/host/sparse_constants.h"
 #include "runtime/method.h"
 
@@ -36,6 +37,9 @@ struct HostOptions {
   LoadMode mode = LoadMode::kMmap;
   /// `.ptd` files with external weights; the first that has a name gives it.
   std::vector<std::string> data_files = {};
+  /// Directory for packed weights, which later processes map (pack_cache.h); "": none are kept. For mapped files and
+  /// bytes in memory.
+  std::string pack_cache = {};
   /// Records the load of the program, and what its methods do that have no other. Lives as long as the program.
   std::shared_ptr<EventTracer> tracer = nullptr;
 };
@@ -127,9 +131,11 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
 
  private:
   HostProgram() = default;
+  /// As HostOptions::pack_cache says. `before`: stamp of the program's file before it was mapped.
+  Error open_pack_cache(const std::string& path, const FileStamp& before);
   static Result<std::shared_ptr<HostProgram>> make(std::shared_ptr<DataLoader> loader,
                                                    std::shared_ptr<const void> keep_alive, const std::string& path,
-                                                   const HostOptions& options);
+                                                   const HostOptions& options, const FileStamp& before = {});
 
   HostOptions options_;
   std::shared_ptr<const void> keep_alive_;
@@ -140,6 +146,7 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   List<uint32_t> key_order_;  // of the program's named data
   std::unique_ptr<Program> program_;
   std::unique_ptr<SparseConstants> constants_;
+  std::unique_ptr<PackCache> pack_cache_;
   HeapSharedCache shared_cache_;
   std::mutex mutex_;  // guards default_session_
   std::unique_ptr<HostSession> default_session_;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/checked_math.h"
+#include "runtime/host/pack_cache.h"
 #include "runtime/host/pages.h"
 #include "runtime/shared_cache.h"
 
@@ -53,6 +54,21 @@ void PackedMemory::undo(void* memory) {
     total_ -= slabs_->used - used;
     slabs_->used = used;
     last_ = nullptr;
+  }
+}
+
+size_t PackedMemory::nbytes_of_last(const void* memory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return memory == nullptr || memory != last_
+             ? 0
+             : static_cast<size_t>(slabs_->base + slabs_->used - static_cast<const char*>(memory));
+}
+
+const void* PackedMemory::kept(const PackedName& name) { return file_ == nullptr ? nullptr : file_->find(name); }
+
+void PackedMemory::keep(const PackedName& name, const void* packed, size_t nbytes) {
+  if (file_ != nullptr) {
+    file_->add(name, packed, nbytes);
   }
 }
 

@@ -10,13 +10,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 #include "base/result.h"
+#include "base/span.h"
 
 namespace et::runtime {
 
+class PackCache;
 class SharedCache;
+
+/// What packed bytes were made from: addresses of constants, of which any may be nullptr, and all else that decides how
+/// they are packed. The first address is the maker's.
+struct PackedName {
+  Span<const void* const> addresses;
+  Span<const uint64_t> numbers;
+};
 
 class PackedMemory {
  public:
@@ -30,8 +40,19 @@ class PackedMemory {
   Result<void*> allocate(size_t nbytes);
   /// Gives back what allocate() returned last; does nothing for any other address. Threads: safe.
   void undo(void* memory);
+  /// Bytes, in whole lines, of what allocate() returned last; 0 for any other address. Threads: safe.
+  size_t nbytes_of_last(const void* memory);
   /// So many bytes more than the owner says will be packed. Threads: safe.
   void expect(size_t nbytes);
+
+  /// The bytes that an earlier process packed under this name and kept in a file; nullptr: none. Threads: safe.
+  const void* kept(const PackedName& name);
+  /// Says that `packed` may be kept in a file: `nbytes` plain bytes of this memory, without an address in them, that
+  /// nobody changes any more. Threads: safe.
+  void keep(const PackedName& name, const void* packed, size_t nbytes);
+  /// Where they are kept; nullptr: nowhere. Must outlive this. To be called before any other use.
+  void set_file(PackCache* file) { file_ = file; }
+
   /// Handed out, in whole lines.
   size_t nbytes() const { return total_; }
 
@@ -46,6 +67,7 @@ class PackedMemory {
   bool add_slab(size_t least);
 
   const SharedCache* owner_;
+  PackCache* file_ = nullptr;
   std::mutex mutex_;       // guards all below
   Slab* slabs_ = nullptr;  // the one in use first
   void* last_ = nullptr;

@@ -1,8 +1,8 @@
-#include "driver/content_hash.h"
+#include "base/content_hash.h"
 
 #include <cstring>
 
-namespace et::driver {
+namespace et {
 namespace {
 
 constexpr size_t kLanes = 4;
@@ -34,4 +34,4 @@ uint64_t content_hash(const void* data, size_t nbytes) {
   return lanes[0];
 }
 
-}  // namespace et::driver
+}  // namespace et
