@@ -34,7 +34,7 @@ inline C negate(C a) {
 
 template <typename C>
 inline bool is_nan(C a) {
-  return a != a;
+  return a != a;  // NOLINT: NaN
 }
 
 /// NaN when either is.

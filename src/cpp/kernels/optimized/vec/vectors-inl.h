@@ -121,7 +121,7 @@ HWY_INLINE T extreme_of(const T* x, size_t n) {
   hn::Store(m0, d, each);
   T best = each[0];
   for (size_t k = 1; k < lanes; ++k) {
-    best = (kLargest ? each[k] > best : each[k] < best) || each[k] != each[k] ? each[k] : best;
+    best = (kLargest ? each[k] > best : each[k] < best) || each[k] != each[k] ? each[k] : best;  // NOLINT: NaN
   }
   return best;
 }
