@@ -1,4 +1,4 @@
-"""What a newcomer adds by following docs/how-to: an operator, a fused pattern, and a quantizer pattern with its kernel.
+"""What a newcomer adds by following docs/how-to: an operator, a vector kernel, a fused and a quantizer pattern.
 
 Each stands in at most three files besides its test. test_additions.py applies all of them to a copy of the tree.
 """
@@ -97,6 +97,55 @@ program = et.to_edge_transform_and_lower(torch.export.export(Model(), (x,))).to_
 assert "aten::logaddexp2.out" in program.dump(), program.dump()
 method = et.Runtime.get().load_program(program.buffer).load_method("forward")
 torch.testing.assert_close(method.execute((x,))[0], Model()(x))
+""",
+)
+
+VECTOR_KERNEL = Addition(
+    page="add_operator.md",
+    edits=(
+        (
+            "src/cpp/kernels/optimized/pointwise/pairs.cpp",
+            '#include "ops/signatures/portable/op_binary.h"\n',
+            '#include "ops/signatures/portable/op_binary.h"\n#include "ops/signatures/portable/op_logaddexp2.h"\n',
+        ),
+        (
+            "src/cpp/kernels/optimized/pointwise/pairs.cpp",
+            "PairLoops Atan2Loops()",
+            """\
+struct LogAddExp2 {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    using T = hn::TFromD<D>;
+    const V log_2 = hn::Set(d, static_cast<T>(0.69314718055994531));
+    const V sum = LogAddExp()(d, hn::Mul(a, log_2), hn::Mul(b, log_2));
+    return hn::Mul(sum, hn::Set(d, static_cast<T>(1.4426950408889634)));
+  }
+};
+
+PairLoops LogAddExp2Loops() { return number_loops<LogAddExp2>(); }
+PairLoops Atan2Loops()""",
+        ),
+        (
+            "src/cpp/kernels/optimized/pointwise/pairs.cpp",
+            'ET_PAIR_OPERATOR(Atan2, "aten::atan2", kTranscendental)\n',
+            """\
+ET_PAIR_OPERATOR(Atan2, "aten::atan2", kTranscendental)
+ET_PAIR_OPERATOR(LogAddExp2, "aten::logaddexp2", 2 * kTranscendental)
+""",
+        ),
+        (
+            "src/cpp/kernels/optimized/pointwise/pairs.cpp",
+            "    make_pointwise_kernel<&choose_pair<PowOperator>>",
+            """\
+    make_pointwise_kernel<&choose_float_pair<LogAddExp2Operator>>(signature::logaddexp2_out),
+    make_pointwise_kernel<&choose_pair<PowOperator>>""",
+        ),
+    ),
+    test=(),  # that of the operator runs every kernel
+    script="""
+from executorch_py.operators import kernels_of_operator
+
+assert [kernel.library for kernel in kernels_of_operator("aten::logaddexp2.out")] == ["optimized", "portable"]
 """,
 )
 
@@ -291,4 +340,9 @@ for x in samples:
 """,
 )
 
-ADDITIONS = {"operator": OPERATOR, "fused pattern": FUSED_PATTERN, "quantizer pattern": QUANTIZER_PATTERN}
+ADDITIONS = {
+    "operator": OPERATOR,
+    "vector kernel": VECTOR_KERNEL,
+    "fused pattern": FUSED_PATTERN,
+    "quantizer pattern": QUANTIZER_PATTERN,
+}

@@ -71,7 +71,8 @@ def clone() -> Path:
     write(tree, {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in tracked_files()} | changed_files())
     (tree / "build").mkdir(exist_ok=True)
     (tree / "build/kernels.txt").write_text("\n".join(KERNELS.split()))
-    options = ["-DET_BACKENDS=", "-DET_BUILD_OPTIMIZED=OFF", "-DET_BUILD_TOOLS=OFF", "-DET_BUILD_TESTS=ON"]
+    options = ["-DET_BACKENDS=", "-DET_KERNEL_FAMILIES=vec;pointwise", "-DET_INSTRUCTION_SETS=native"]
+    options += ["-DET_BUILD_TOOLS=OFF", "-DET_BUILD_TESTS=ON"]
     options += [f"-DPython_EXECUTABLE={sys.executable}", f"-DET_SELECT_OPS={tree / 'build/kernels.txt'}"]
     build = tree / "build/dev"
     for command in (
