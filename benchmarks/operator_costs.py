@@ -47,11 +47,26 @@ LENGTHS = (2, 6)
 
 @dataclass(frozen=True)
 class Example:
-    """One operator of a chain: its module, the input, and its units of work."""
+    """One operator of a chain: its module, the input, its units of work, and what each module takes beside it."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     units: float
+    others: tuple[tuple[int, ...], ...] = ()
+
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.rand(shape) for shape in (self.shape, *self.others))
+
+
+class _Chain(nn.Module):
+    def __init__(self, steps: list[nn.Module]) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList(steps)
+
+    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        for step in self.steps:
+            x = step(x, *others)
+        return x
 
 
 def _convolution(channels: int, size: int, kernel: int, groups: int = 1, stride: int = 1) -> Example:
@@ -73,18 +88,19 @@ def _linear(width: int, rows: int) -> Example:
     return Example(lambda: nn.Linear(width, width), (rows, width), width * width * rows)
 
 
-class _Product(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.bmm(x, x) * 0.01
-
-
 class _Function(nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs)
+
+
+def _products(batch: int, rows: int, width: int) -> Example:
+    packing = 8 if rows > 1 else 0  # cost_of() adds it
+    shape, matrix = (batch, rows, width), (batch, width, width)
+    return Example(lambda: _Function(torch.bmm), shape, batch * (rows + packing) * width * width, (matrix,))
 
 
 def _image(make: Callable[[], nn.Module], channels: int, size: int) -> Example:
@@ -107,10 +123,8 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     "line_1x1": (_line(32, 70, 1, 1), _line(128, 500, 1, 1)),
     "linear": (_linear(64, 35), _linear(384, 70)),
     "linear_row": (_linear(64, 1), _linear(512, 1)),
-    "matmul": (
-        Example(_Product, (2, 16, 16), 2 * 16**3),
-        Example(_Product, (8, 96, 96), 8 * 96**3),
-    ),
+    "matmul": (_products(2, 16, 16), _products(8, 96, 96)),
+    "matmul_line": (_products(2, 1, 16), _products(8, 1, 96)),
     "pooling": (
         _image(lambda: nn.MaxPool2d(3, 1, 1), 16, 14),
         _image(lambda: nn.MaxPool2d(3, 1, 1), 64, 28),
@@ -130,17 +144,22 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     ),
 }
 EXAMPLES["part"] = EXAMPLES["elementwise"]
-#: Kinds that quantizers make integer products of.
-INTEGER = ("convolution_3x3", "convolution_1x1", "convolution", "depthwise_small", "depthwise_large",
-           "line_depthwise", "line_1x1", "linear", "linear_row")  # fmt: skip
+#: Numbers -> the quantizer's preset, and the kinds that it makes products of integers of.
+INTEGER = {
+    "int8": ("static_int8", ("convolution_3x3", "convolution_1x1", "convolution", "depthwise_small", "depthwise_large",
+                             "line_depthwise", "line_1x1", "linear", "linear_row")),
+    "dynamic": ("dynamic_int8", ("linear", "linear_row")),
+}  # fmt: skip
 
 
-def _program(example: Example, length: int, side: str, int8: bool) -> bytes:
+def _program(example: Example, length: int, side: str, numbers: str) -> bytes:
     torch.manual_seed(0)
-    module = nn.Sequential(*(example.make() for _ in range(length))).eval()
-    inputs = (torch.rand(example.shape),)
+    module = _Chain([example.make() for _ in range(length)]).eval()
+    inputs = example.inputs()
     exported = (
-        quantizer.quantize(module, inputs, "static_int8", [inputs]) if int8 else torch.export.export(module, inputs)
+        torch.export.export(module, inputs)
+        if numbers == "float"
+        else quantizer.quantize(module, inputs, INTEGER[numbers][0], [inputs])
     )
     partitioner = None if side == "kernels" else [XnnpackPartitioner(always=True)]
     return et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer
@@ -167,7 +186,7 @@ def _least(calls: dict[Any, Callable[[], object]], blocks: int = 9, block_ms: fl
     return least
 
 
-def measured(kind: str, int8: bool, programs: Path) -> dict[str, list[float]]:
+def measured(kind: str, numbers: str, programs: Path) -> dict[str, list[float]]:
     """Side -> [nanoseconds of a call, picoseconds of a unit]."""
     times: dict[str, list[float]] = {side: [] for side in TABLES}
     least_small: dict[str, float] = {}
@@ -175,11 +194,11 @@ def measured(kind: str, int8: bool, programs: Path) -> dict[str, list[float]]:
         calls = {}
         for side in TABLES:
             for length in LENGTHS:
-                file = programs / f"{kind}.{size}.{length}.{side}.{'int8' if int8 else 'float'}.pte"
+                file = programs / f"{kind}.{size}.{length}.{side}.{numbers}.pte"
                 if not file.exists():
-                    file.write_bytes(_program(example, length, side, int8))
+                    file.write_bytes(_program(example, length, side, numbers))
                 method = et.Runtime.get().load_program(file.read_bytes()).load_method("forward")
-                inputs = (torch.rand(example.shape),)
+                inputs = example.inputs()
                 calls[side, length] = lambda m=method, i=inputs: m.execute(i)
         least = _least(calls)
         for side in TABLES:
@@ -207,11 +226,11 @@ def measure(folder: Path, wanted: list[str]) -> None:
     et.set_num_threads(1)
     path = folder / f"{isa}.json"
     costs: dict[str, dict[str, dict[str, list[float]]]] = json.loads(path.read_text()) if path.exists() else {}
-    for dtype, kinds in (("float", EXAMPLES), ("int8", INTEGER)):
+    for numbers, kinds in (("float", tuple(EXAMPLES)), *((name, kinds) for name, (_, kinds) in INTEGER.items())):
         for kind in (kind for kind in kinds if kind in wanted):
-            found = costs.setdefault(dtype, {})[kind] = measured(kind, dtype == "int8", programs)
+            found = costs.setdefault(numbers, {})[kind] = measured(kind, numbers, programs)
             text = "   ".join(f"{side} {call:8.0f} ns + {unit:9.2f} ps" for side, (call, unit) in found.items())
-            print(f"{isa:7} {dtype:6} {kind:16} {text}", flush=True)
+            print(f"{isa:7} {numbers:7} {kind:16} {text}", flush=True)
             path.write_text(json.dumps(costs, indent=1) + "\n")
 
 
@@ -219,17 +238,17 @@ def measure(folder: Path, wanted: list[str]) -> None:
 DENSE = ("convolution_3x3", "convolution_1x1", "convolution", "line_1x1", "linear")
 #: (element type, side) -> of the library's time without tiles, on a processor with AMX (docs/lab/kernels.md).
 WITH_TILES = {("float", "kernels"): 0.82, ("float", "delegate"): 1.0, ("int8", "kernels"): 0.26,
-              ("int8", "delegate"): 0.42}  # fmt: skip
+              ("int8", "delegate"): 0.42, ("dynamic", "kernels"): 1.0, ("dynamic", "delegate"): 0.42}  # fmt: skip
 #: Vectors of Arm are half as long as those of AVX2.
 OF_ARM = 2.0
 
 
-Figures = dict[str, dict[str, dict[str, dict[str, list[float]]]]]  # set, element type, kind, side
+Figures = dict[str, dict[str, dict[str, dict[str, list[float]]]]]  # set, numbers, kind, side
 
 
 def known(folder: Path) -> tuple[Figures, set[tuple[str, str]]]:
     """The figures of the tables with those of the folder over them, and which rows these are in."""
-    found: Figures = {isa: {"float": {}, "int8": {}} for isa in ISAS}
+    found: Figures = {isa: {numbers: {} for numbers in ("float", *INTEGER)} for isa in ISAS}
     measured_rows = set()
     for side, path in TABLES.items():
         for numbers, kind, row in re.findall(r"ET_COST\((\w+), (\w+), (.*)\)\n", path.read_text()):

@@ -1,6 +1,6 @@
 """What XNNPACK's delegate costs or saves: each model without it, with the default, and with all that it can take.
 
-    [ET_MAX_ISA=avx2] python -m benchmarks.placement [--models NAME ...] [--int8] [--rounds N] [--programs DIR]
+    [ET_MAX_ISA=avx2] python -m benchmarks.placement [--models NAME ...] [--precision int8] [--programs DIR]
 
 The default should be within 3 % of the faster of the other two, on every instruction set. The three run in turn on the
 same inputs on one thread; figures are medians of its processor time. `--programs` keeps the files, so that a run
@@ -31,6 +31,8 @@ from tests.models.zoo import ZOO, Method, _torchvision
 
 LEVEL = 1.03
 SIDES = ("none", "default", "all")
+#: Precision -> preset of the quantizer.
+PRESETS = {"fp32": None, "int8": "static_int8", "dynamic": "dynamic_int8"}
 
 
 class Separator(nn.Module):
@@ -131,15 +133,15 @@ MODELS: dict[str, Callable[[], dict[str, Method]]] = {
 }
 
 
-def lowered(name: str, int8: bool, programs: Path) -> dict[str, Path]:
+def lowered(name: str, precision: str, programs: Path) -> dict[str, Path]:
     """Side -> file of the model. Mapped files begin with a page, so that weights lie alike in all."""
-    files = {side: programs / f"{name}.{'int8' if int8 else 'fp32'}.{side}.pte" for side in SIDES}
+    files = {side: programs / f"{name}.{precision}.{side}.pte" for side in SIDES}
     if all(file.exists() for file in files.values()):
         return files
     exported: dict[str, Any] = {}
     for method_name, method in MODELS[name]().items():
-        if int8:
-            exported[method_name] = quantizer.quantize(method.module, method.inputs, "static_int8", [method.inputs] * 2)
+        if preset := PRESETS[precision]:
+            exported[method_name] = quantizer.quantize(method.module, method.inputs, preset, [method.inputs] * 2)
         else:
             exported[method_name] = method.export()
     programs.mkdir(parents=True, exist_ok=True)
@@ -172,7 +174,7 @@ def measure(calls: dict[str, Callable[[], object]], rounds: int, block_ms: float
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--precision", choices=list(PRESETS), default="fp32")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--block", type=float, default=30.0, help="milliseconds of a block")
     parser.add_argument("--programs", type=Path, help="keep the lowered files in this folder")
@@ -182,7 +184,7 @@ def main() -> int:
     print(f"{'model':32}" + "".join(f"{side + ' ms':>12}" for side in SIDES) + f"{'default/best':>14}")
     worst = 0.0
     for name in options.models:
-        files = lowered(name, options.int8, programs)
+        files = lowered(name, options.precision, programs)
         loaded = {side: et.Runtime.get().load_program(file) for side, file in files.items()}
         for method_name, method in MODELS[name]().items():
             inputs = tuple(pytree.tree_leaves(method.inputs))

@@ -9,7 +9,6 @@
 #include "backends/xnnpack/kernels/packed_convolution.h"
 #include "ops/arguments.h"
 #include "ops/signatures/portable/op_convolution.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -67,8 +66,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, ClampRange rang
     return Error::NotSupported;
   }
   const Tensor weight = args[kWeight]->to_tensor();
-  ET_RETURN_IF_ERROR(
-      offer_convolution(geometry, args[kInput]->to_tensor(), weight, args[args.size() - 1]->to_tensor(), false, state));
+  ET_RETURN_IF_ERROR(offer_convolution(geometry, args[kInput]->to_tensor(), weight, args[args.size() - 1]->to_tensor(),
+                                       ops::WorkNumbers::floating, state));
   ET_RETURN_IF_ERROR(start_library());
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
   // A transposed convolution is packed for its strides, too: not shared.
@@ -87,7 +86,7 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
     return Error::NotSupported;
   }
   DenseWeight dense;
-  ET_RETURN_IF_ERROR(dense.unpack("et::sparse_convolution", context, *args[1], *args[2], *args[4]));
+  ET_RETURN_IF_ERROR(dense.make("et::sparse_convolution", context, *args[1], *args[2], *args[4]));
   const EValue weight(dense.tensor());
   const EValue transposed(false);
   ET_TRY(const Geometry geometry,
@@ -95,7 +94,10 @@ Error prepare_sparse_convolution(PrepareContext& context, Span<EValue* const> ar
   if (!is_packable_bias(context, bias, geometry)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(offer_convolution(geometry, args[0]->to_tensor(), dense.tensor(),
+                                       args[args.size() - 1]->to_tensor(), ops::WorkNumbers::floating, state));
   ET_RETURN_IF_ERROR(start_library());
+  dense.fill();
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
   return make_convolution(context, geometry, dense.tensor(), bias_data, range, nullptr, state);
 }
@@ -117,7 +119,7 @@ Error prepare_weight_only_convolution(PrepareContext& context, Span<EValue* cons
     return Error::NotSupported;
   }
   ET_RETURN_IF_ERROR(offer_convolution(geometry, args[kInput]->to_tensor(), dense.tensor(),
-                                       args[args.size() - 1]->to_tensor(), false, state));
+                                       args[args.size() - 1]->to_tensor(), ops::WorkNumbers::floating, state));
   ET_RETURN_IF_ERROR(start_library());
   dense.fill();
   const float* const bias_data = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
@@ -142,15 +144,14 @@ Error prepare_convolution_clamp(PrepareContext& context, Span<EValue* const> arg
 }  // namespace
 
 const runtime::Kernel kConvolutionKernels[4] = {
-    runtime::make_stateful_kernel<&prepare_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
-        signature::convolution_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_convolution_clamp, &run_convolution, &destroy_state<PackedConvolution>>(
-        signature::convolution_clamp_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_sparse_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
-        signature::sparse_convolution_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_weight_only_convolution, &run_convolution,
-                                  &destroy_state<PackedConvolution>>(signature::weight_only_convolution_out,
-                                                                     runtime::kPriorityLibrary),
+    library_kernel<&prepare_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::convolution_out),
+    library_kernel<&prepare_convolution_clamp, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::convolution_clamp_out),
+    library_kernel<&prepare_sparse_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::sparse_convolution_out),
+    library_kernel<&prepare_weight_only_convolution, &run_convolution, &destroy_state<PackedConvolution>>(
+        signature::weight_only_convolution_out),
 };
 
 }  // namespace et::backends::xnnpack

@@ -2,8 +2,8 @@
 
 namespace et::backends::xnnpack {
 
-Error DenseWeight::unpack(const char* op, const PrepareContext& context, const EValue& values, const EValue& mask,
-                          const EValue& weight_size) {
+Error DenseWeight::make(const char* op, const PrepareContext& context, const EValue& values, const EValue& mask,
+                        const EValue& weight_size) {
   if (!is_constant_float(context, values) || !context.is_constant(mask) || !context.is_constant(weight_size)) {
     return Error::NotSupported;
   }
@@ -13,12 +13,14 @@ Error DenseWeight::unpack(const char* op, const PrepareContext& context, const E
   if (size.size() > runtime::kMaxRank) {
     return Error::NotSupported;
   }
-  ET_RETURN_IF_ERROR(copy_.allocate(op, ScalarType::Float, size));
+  return copy_.allocate(op, ScalarType::Float, size);
+}
+
+void DenseWeight::fill() {
   const auto* from = static_cast<const float*>(weight_.values);
   for (size_t row = 0; row < weight_.rows; ++row) {
     from = unpack_row(weight_, row, from, copy_.data<float>() + row * weight_.columns);
   }
-  return Error::Ok;
 }
 
 }  // namespace et::backends::xnnpack

@@ -10,10 +10,11 @@ namespace et::backends::xnnpack {
 
 class DenseWeight {
  public:
-  /// Reads the arguments of a sparse operator. Errors: NotSupported when they are no float constants;
-  /// MemoryAllocationFailed; those of check_sparse_weight.
-  Error unpack(const char* op, const PrepareContext& context, const EValue& values, const EValue& mask,
-               const EValue& weight_size);
+  /// Reads the arguments of a sparse operator; the numbers are there after fill(). Errors: NotSupported when they are
+  /// no float constants; MemoryAllocationFailed; those of check_sparse_weight.
+  Error make(const char* op, const PrepareContext& context, const EValue& values, const EValue& mask,
+             const EValue& weight_size);
+  void fill();
 
   const SparseWeight& sparse() const { return weight_; }
   /// [rows, columns]

@@ -1,14 +1,15 @@
 // et::dynamic_linear.out with a constant weight of 8 or packed 4 bits and a scale a row, packed at load, on
 // xnn_fully_connected_nc_qd8_f32_{qc8w,qc4w}. The input is quantized here, as the plain kernel does it.
 
+#include "backends/xnnpack/costs/costs.h"
 #include "backends/xnnpack/kernels/integer_copy.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/packed_linear.h"
 #include "numerics/nibbles.h"
 #include "numerics/run_time_quantization.h"
 #include "ops/signatures/quantized/op_weight_only.h"
+#include "runtime/host/kernel_costs.h"
 #include "runtime/shared_cache.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -42,6 +43,14 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   if (scales.numel() != rows || weight.size(1) != (is_packed ? packed_count(columns) : columns) ||
       !(bias.is_none() || bias.to_tensor().numel() == rows)) {
     return Error::NotSupported;
+  }
+  const auto depth = static_cast<double>(columns);
+  ops::Work work = ops::work_of_product(static_cast<double>(input.numel()) / depth, static_cast<double>(rows), depth);
+  work.numbers = ops::WorkNumbers::dynamic;
+  // The table has the delegate's, whose loop over the input is one of vectors.
+  constexpr double kNsOfNumber = 1;
+  if (*state != nullptr) {
+    return runtime::offer(state, runtime::cost_here(work, kCosts) + kNsOfNumber * static_cast<double>(input.numel()));
   }
   ET_RETURN_IF_ERROR(start_library());
   // The library has rows of an even number of halves only; others become bytes.
@@ -109,8 +118,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kDynamicLinearKernels[1] = {
-    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::dynamic_linear_out,
-                                                                                runtime::kPriorityLibrary),
+    library_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::dynamic_linear_out),
 };
 
 }  // namespace et::backends::xnnpack

@@ -165,7 +165,7 @@ Error LibraryWeight::permute(const Tensor& weight, Span<const size_t> shape, Spa
 }
 
 Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& weight, const Tensor& out,
-                        bool is_integer, void** state) {
+                        ops::WorkNumbers numbers, void** state) {
   if (*state == nullptr) {
     return Error::Ok;
   }
@@ -173,7 +173,7 @@ Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& we
   const bool has_unit_steps = g.stride.h == 1 && g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1;
   ops::Work work = ops::work_of({weight.sizes(), groups, g.transposed, has_unit_steps,
                                  static_cast<double>(input.numel()), static_cast<double>(out.numel())});
-  work.is_integer = is_integer;
+  work.numbers = numbers;
   // A transposed one is a small product for each place of the patch that a pixel makes.
   constexpr double kOfPatches = 2;
   // Others have a pointer for each tap of each pixel of an image, which every call reads.

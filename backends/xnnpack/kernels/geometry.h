@@ -6,6 +6,7 @@
 
 #include "backends/xnnpack/kernels/library.h"
 #include "backends/xnnpack/kernels/transposed.h"
+#include "ops/costs.h"
 
 namespace et::backends::xnnpack {
 
@@ -46,7 +47,7 @@ int64_t output_planes(const Depth& depth, int64_t in_d);
 
 /// Offers what a convolution costs in the library (runtime/kernel_offer.h). `weight` has the sizes of the operator's.
 Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& weight, const Tensor& out,
-                        bool is_integer, void** state);
+                        ops::WorkNumbers numbers, void** state);
 
 /// The weight as the library wants it, [groups][out / groups][height][width][planes][in / groups]: the constant itself
 /// or a copy. Elements of 1 or 4 bytes.

@@ -13,7 +13,7 @@
 #include <limits>
 #include <new>
 
-#include "runtime/kernel.h"
+#include "runtime/stateful_kernel.h"
 #include "threads/native_pool.h"
 
 namespace et::backends::xnnpack {
@@ -228,6 +228,13 @@ Error keep_state(State* made, xnn_status status, void** state) {
 template <typename State>
 void destroy_state(void* state) {
   static_cast<State*>(state)->~State();
+}
+
+/// The table entry of a kernel of the library.
+template <runtime::KernelPrepare Prepare, runtime::KernelRun Run, runtime::KernelDestroy Destroy>
+constexpr runtime::Kernel library_kernel(const ops::Signature& signature,
+                                         uint8_t priority = runtime::kPriorityLibrary) {
+  return runtime::make_stateful_kernel<Prepare, Run, Destroy>(signature, priority);
 }
 
 }  // namespace et::backends::xnnpack

@@ -8,7 +8,6 @@
 #include "ops/signatures/portable/op_matmul.h"
 #include "ops/signatures/portable/op_sparse.h"
 #include "runtime/host/kernel_costs.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -109,14 +108,16 @@ Error prepare_sparse_linear(PrepareContext& context, Span<EValue* const> args, v
     return Error::NotSupported;
   }
   DenseWeight weight;
-  ET_RETURN_IF_ERROR(weight.unpack("et::sparse_linear", context, *args[1], *args[2], *args[4]));
+  ET_RETURN_IF_ERROR(weight.make("et::sparse_linear", context, *args[1], *args[2], *args[4]));
   const auto in_features = static_cast<int64_t>(weight.sparse().columns);
   const auto out_features = static_cast<int64_t>(weight.sparse().rows);
   if (args[4]->to_int_list().size() != 2 || args[0]->to_tensor().size(-1) != in_features ||
       !is_packable_bias(context, args[3], out_features)) {
     return Error::NotSupported;
   }
+  ET_RETURN_IF_ERROR(offer_rows(args[0]->to_tensor(), in_features, out_features, state));
   ET_RETURN_IF_ERROR(start_library());
+  weight.fill();
   const auto* const bias = args[3]->is_none() ? nullptr : args[3]->to_tensor().const_data_ptr<float>();
   return create(context, weight.data(), in_features, out_features, false, bias, range, nullptr, state);
 }
@@ -155,19 +156,14 @@ Error prepare_mm(PrepareContext& context, Span<EValue* const> args, void** state
 }  // namespace
 
 const runtime::Kernel kLinearKernels[6] = {
-    runtime::make_stateful_kernel<&prepare_linear, &run_first, &destroy_state<PackedLinear>>(signature::linear_out,
-                                                                                             runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_linear_clamp, &run_first, &destroy_state<PackedLinear>>(
-        signature::linear_clamp_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_plain_addmm, &run_second, &destroy_state<PackedLinear>>(
-        signature::addmm_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_addmm_clamp, &run_second, &destroy_state<PackedLinear>>(
-        signature::addmm_clamp_out, runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_sparse_linear, &run_first, &destroy_state<PackedLinear>>(
-        signature::sparse_linear_out, runtime::kPriorityLibrary),
+    library_kernel<&prepare_linear, &run_first, &destroy_state<PackedLinear>>(signature::linear_out),
+    library_kernel<&prepare_linear_clamp, &run_first, &destroy_state<PackedLinear>>(signature::linear_clamp_out),
+    library_kernel<&prepare_plain_addmm, &run_second, &destroy_state<PackedLinear>>(signature::addmm_out),
+    library_kernel<&prepare_addmm_clamp, &run_second, &destroy_state<PackedLinear>>(signature::addmm_clamp_out),
+    library_kernel<&prepare_sparse_linear, &run_first, &destroy_state<PackedLinear>>(signature::sparse_linear_out),
     // Before matmul.cpp's, which packs in each call.
-    runtime::make_stateful_kernel<&prepare_mm, &run_first, &destroy_state<PackedLinear>>(signature::mm_out,
-                                                                                         runtime::kPriorityLibrary + 1),
+    library_kernel<&prepare_mm, &run_first, &destroy_state<PackedLinear>>(signature::mm_out,
+                                                                          runtime::kPriorityLibrary + 1),
 };
 
 }  // namespace et::backends::xnnpack

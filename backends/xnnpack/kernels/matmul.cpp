@@ -3,11 +3,12 @@
 
 #include <cstring>
 
+#include "backends/xnnpack/costs/costs.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
 #include "base/tensor_text.h"
 #include "ops/signatures/portable/op_matmul.h"
-#include "runtime/stateful_kernel.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -29,10 +30,13 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, int64_t rank, v
   if (rank == 2 && context.is_constant(*args[1])) {
     return Error::NotSupported;  // linear.cpp packs it once
   }
-  const Tensor& out = args[2]->to_tensor();
-  if (rank == 2 && (out.size(0) == 1 || out.size(1) == 1)) {
-    return Error::NotSupported;  // each number is read once, which packing would take longer than
-  }
+  const Tensor left = args[0]->to_tensor();
+  const Tensor out = args[2]->to_tensor();
+  ET_RETURN_IF_ERROR(runtime::offer_work(
+      state,
+      ops::work_of_matmul({rank == 3 ? static_cast<double>(out.size(0)) : 1, static_cast<double>(out.size(-2)),
+                           static_cast<double>(out.size(-1)), static_cast<double>(left.size(-1))}),
+      kCosts));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(MatmulState* const made, make_state<MatmulState>(context));
   return keep_state(made, xnn_create_batch_matrix_multiply_nc_f32(0, made->op.receive()), state);
@@ -86,10 +90,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kMatmulKernels[2] = {
-    runtime::make_stateful_kernel<&prepare_bmm, &run, &destroy_state<MatmulState>>(signature::bmm_out,
-                                                                                   runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_mm, &run, &destroy_state<MatmulState>>(signature::mm_out,
-                                                                                  runtime::kPriorityLibrary),
+    library_kernel<&prepare_bmm, &run, &destroy_state<MatmulState>>(signature::bmm_out),
+    library_kernel<&prepare_mm, &run, &destroy_state<MatmulState>>(signature::mm_out),
 };
 
 }  // namespace et::backends::xnnpack

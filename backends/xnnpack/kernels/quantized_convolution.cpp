@@ -10,7 +10,6 @@
 #include "ops/arguments.h"
 #include "ops/signatures/quantized/op_convolution.h"
 #include "runtime/shared_cache.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -59,7 +58,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   ProductParameters parameters;
   ET_RETURN_IF_ERROR(parameters.read(context, args, kOutputScale, static_cast<int64_t>(geometry.out_channels)));
   const Tensor weight = filter.to_tensor();
-  ET_RETURN_IF_ERROR(offer_convolution(geometry, input, weight, out, true, state));
+  ET_RETURN_IF_ERROR(offer_convolution(geometry, input, weight, out, ops::WorkNumbers::int8, state));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(PackedConvolution* const made, make_state<PackedConvolution>(context));
   made->geometry = geometry;
@@ -83,8 +82,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
 }  // namespace
 
 const runtime::Kernel kQuantizedConvolutionKernels[1] = {
-    runtime::make_stateful_kernel<&prepare, &run_convolution, &destroy_state<PackedConvolution>>(
-        signature::quantized_convolution_out, runtime::kPriorityLibrary),
+    library_kernel<&prepare, &run_convolution, &destroy_state<PackedConvolution>>(signature::quantized_convolution_out),
 };
 
 }  // namespace et::backends::xnnpack

@@ -10,7 +10,6 @@
 #include "ops/signatures/quantized/op_linear.h"
 #include "runtime/host/kernel_costs.h"
 #include "runtime/shared_cache.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -38,7 +37,7 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
   const auto depth = static_cast<double>(input.size(-1));
   ops::Work work =
       ops::work_of_product(static_cast<double>(input.numel()) / depth, static_cast<double>(weight.size(0)), depth);
-  work.is_integer = true;
+  work.numbers = ops::WorkNumbers::int8;
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, kCosts));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(PackedLinear* const made, make_linear(context, kLibrary, input.size(-1), weight.size(0)));
@@ -69,8 +68,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* state) {
 }  // namespace
 
 const runtime::Kernel kQuantizedLinearKernels[1] = {
-    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::quantized_linear_out,
-                                                                                runtime::kPriorityLibrary),
+    library_kernel<&prepare, &run, &destroy_state<PackedLinear>>(signature::quantized_linear_out),
 };
 
 }  // namespace et::backends::xnnpack

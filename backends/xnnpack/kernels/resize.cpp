@@ -5,7 +5,6 @@
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/layout.h"
 #include "ops/signatures/portable/op_upsample.h"
-#include "runtime/stateful_kernel.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -105,10 +104,8 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kResizeKernels[2] = {
-    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<ResizeState>>(signature::upsample_bilinear2d_out,
-                                                                               runtime::kPriorityLibrary),
-    runtime::make_stateful_kernel<&prepare_vec, &run, &destroy_state<ResizeState>>(
-        signature::upsample_bilinear2d_vec_out, runtime::kPriorityLibrary),
+    library_kernel<&prepare, &run, &destroy_state<ResizeState>>(signature::upsample_bilinear2d_out),
+    library_kernel<&prepare_vec, &run, &destroy_state<ResizeState>>(signature::upsample_bilinear2d_vec_out),
 };
 
 }  // namespace et::backends::xnnpack

@@ -1,9 +1,10 @@
 // aten::_softmax.out along the dimension that is innermost in memory, on xnn_softmax_nc_f32.
 
+#include "backends/xnnpack/costs/costs.h"
 #include "backends/xnnpack/kernels/kernels.h"
 #include "backends/xnnpack/kernels/library.h"
 #include "ops/signatures/portable/op_softmax.h"
-#include "runtime/stateful_kernel.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::backends::xnnpack {
 namespace {
@@ -24,6 +25,8 @@ Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
       order.back() != (dim < 0 ? dim + self.dim() : dim) || !equal(order, runtime::dim_order(args[3]->to_tensor()))) {
     return Error::NotSupported;
   }
+  const ops::Work work{ops::WorkKind::softmax, ops::WorkNumbers::floating, static_cast<double>(self.numel())};
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, kCosts));
   ET_RETURN_IF_ERROR(start_library());
   ET_TRY(SoftmaxState* const made, make_state<SoftmaxState>(context));
   return keep_state(made, xnn_create_softmax_nc_f32(0, made->op.receive()), state);
@@ -53,8 +56,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
 }  // namespace
 
 const runtime::Kernel kSoftmaxKernels[1] = {
-    runtime::make_stateful_kernel<&prepare, &run, &destroy_state<SoftmaxState>>(signature::softmax_out,
-                                                                                runtime::kPriorityLibrary),
+    library_kernel<&prepare, &run, &destroy_state<SoftmaxState>>(signature::softmax_out),
 };
 
 }  // namespace et::backends::xnnpack

@@ -24,9 +24,9 @@ bool is_better_inside(const passes::WrittenOut& found, const ops::WorkCosts* cos
   if (costs == nullptr) {
     return true;
   }
-  const ops::Work function =
-      passes::work_of(found.op, type)
-          .value_or(ops::Work{ops::WorkKind::exponential, false, static_cast<double>(type.max_numel())});
+  const ops::Work function = passes::work_of(found.op, type)
+                                 .value_or(ops::Work{ops::WorkKind::exponential, ops::WorkNumbers::floating,
+                                                     static_cast<double>(type.max_numel())});
   Balance balance;
   for (const ops::TargetIsa isa : isas) {
     double inside = 0, outside = kernel_cost(function, isa, *costs);
@@ -36,7 +36,8 @@ bool is_better_inside(const passes::WrittenOut& found, const ops::WorkCosts* cos
     }
     outside += ops::cost_of({ops::WorkKind::part}, isa, *costs).value_or(0);
     if (type.rank() == 4) {  // images would be rearranged on the way out and in
-      outside += 2 * ops::cost_of({ops::WorkKind::moves, false, function.units}, isa, *costs).value_or(0);
+      outside +=
+          2 * ops::cost_of({ops::WorkKind::moves, ops::WorkNumbers::floating, function.units}, isa, *costs).value_or(0);
     }
     balance.add(inside, outside);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/costs.h"
 #include "passes/backend_compiler.h"
 
 namespace et::delegation {

@@ -51,7 +51,8 @@ struct PartWork {
   void cross(const ir::Value& value) {
     const bool is_constant = value.producer()->op == "constant";
     if (!is_constant && value.type.is_tensor() && value.type.tensor.rank() >= 3 && crossed_.insert(&value).second) {
-      of_borders.push_back({WorkKind::moves, false, static_cast<double>(value.type.tensor.max_numel())});
+      of_borders.push_back(
+          {WorkKind::moves, ops::WorkNumbers::floating, static_cast<double>(value.type.tensor.max_numel())});
     }
   }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/costs.h"
 #include "passes/backend_compiler.h"
 
 namespace et::delegation {

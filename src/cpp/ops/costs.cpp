@@ -10,6 +10,8 @@ constexpr WorkCost kTable[] = {
 #include "ops/kernel_costs.def"
 };
 
+bool is_floating(const Work& work) { return work.numbers == WorkNumbers::floating; }
+
 double up_to(double count, double step) { return step * std::ceil(count / step); }
 
 WorkKind kind_of(const ConvolutionForm& c) {
@@ -37,7 +39,7 @@ double reading_of(const Work& work, double numbers, double tile_rows, const Work
   }
   // Measured with linear layers of floats: a fifth of a multiplication for each row.
   constexpr double kFarBeyondSecondCache = 1 << 21;
-  const bool is_again = work.kind == WorkKind::linear && !work.is_integer && numbers > kFarBeyondSecondCache &&
+  const bool is_again = work.kind == WorkKind::linear && is_floating(work) && numbers > kFarBeyondSecondCache &&
                         !std::isinf(costs.numbers_read_once);
   return once + (is_again ? 0.2 * up_to(work.rows, tile_rows) : 0);
 }
@@ -53,7 +55,7 @@ Work work_of(const ConvolutionForm& c) {
   }
   const auto first = static_cast<double>(c.weight[0]);
   // Each result, or of a transposed one each input, meets the filter's numbers for its channel.
-  Work work{kind_of(c), false, (c.is_transposed ? c.inputs : c.results) * numbers / first};
+  Work work{kind_of(c), WorkNumbers::floating, (c.is_transposed ? c.inputs : c.results) * numbers / first};
   if (!c.is_transposed && c.weight[1] > 1) {
     work.columns = first / static_cast<double>(c.groups);
     work.rows = c.results / first;
@@ -63,26 +65,37 @@ Work work_of(const ConvolutionForm& c) {
 
 Work work_of_product(double rows, double columns, double depth) {
   const double units = rows * columns * depth;
-  return rows == 1 ? Work{WorkKind::linear_row, false, units} : Work{WorkKind::linear, false, units, rows, columns};
+  return rows == 1 ? Work{WorkKind::linear_row, WorkNumbers::floating, units}
+                   : Work{WorkKind::linear, WorkNumbers::floating, units, rows, columns};
+}
+
+Work work_of_matmul(const MatmulForm& m) {
+  const double units = m.batch * m.rows * m.columns * m.depth;
+  return m.rows == 1 || m.columns == 1 ? Work{WorkKind::matmul_line, WorkNumbers::floating, units}
+                                       : Work{WorkKind::matmul, WorkNumbers::floating, units, m.rows, m.columns};
 }
 
 std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs) {
   const WorkCost* found = nullptr;
   for (const WorkCost& row : costs.table) {
-    const bool fits = row.kind == work.kind && (row.numbers == WorkCost::floating || work.is_integer);
-    found = fits ? &row : found;  // those of integers stand behind those of floats
+    const bool fits = row.kind == work.kind && (row.numbers == WorkNumbers::floating || row.numbers == work.numbers);
+    found = fits ? &row : found;  // those of floats stand first
   }
   if (found == nullptr) {
     return std::nullopt;
   }
+  const double numbers = work.rows > 0 ? work.units / work.rows : 0;
   double units = work.units;
-  if (work.rows > 0) {
-    const double numbers = work.units / work.rows;
+  if (work.rows > 0 && work.columns > 0) {
     const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
-    units += numbers * reading_of(work, numbers, tile.rows, costs);
+    units += work.kind == WorkKind::matmul ? 0 : numbers * reading_of(work, numbers, tile.rows, costs);
     // Integers fill half as many columns: four bytes of the depth are one number.
-    units *= up_to(work.rows, work.is_integer ? 1 : tile.rows) / work.rows;
-    units *= up_to(work.columns, work.is_integer ? std::max(tile.columns / 2, 1.0) : tile.columns) / work.columns;
+    units *= up_to(work.rows, is_floating(work) ? tile.rows : 1) / work.rows;
+    units *= up_to(work.columns, is_floating(work) ? tile.columns : std::max(tile.columns / 2, 1.0)) / work.columns;
+  }
+  if (work.kind == WorkKind::matmul) {
+    constexpr double kOfPacking = 8;  // both sides pack the right matrix in each call
+    units += kOfPacking * numbers;
   }
   const auto& cost = found->on[static_cast<size_t>(isa)];
   return cost.call_ns + units * cost.unit_ps * 1e-3;

@@ -15,19 +15,17 @@
 #include <string_view>
 
 #include "base/span.h"
+#include "ops/work.h"
 
 namespace et::ops {
 
-enum class WorkKind : uint8_t {
-#define ET_WORK(NAME) NAME,
-#include "ops/work.def"
-#undef ET_WORK
-};
+/// What a product multiplies. Dynamic: floats that become integers at the call, by a weight of integers.
+enum class WorkNumbers : uint8_t { floating, int8, dynamic };
 
 struct Work {
   WorkKind kind;
-  bool is_integer = false;  ///< a product of integers
-  double units = 0;         ///< of dynamic sizes the largest
+  WorkNumbers numbers = WorkNumbers::floating;
+  double units = 0;  ///< of dynamic sizes the largest
   /// Of a dense product: results, as a matrix; columns of one group. 0: of no such product.
   double rows = 0, columns = 0;
 };
@@ -43,6 +41,11 @@ struct ConvolutionForm {
 Work work_of(const ConvolutionForm& convolution);
 /// Of rows of `depth` numbers and a constant matrix.
 Work work_of_product(double rows, double columns, double depth);
+/// Of two computed matrices, [rows, depth] and [depth, columns], so many times.
+struct MatmulForm {
+  double batch, rows, columns, depth;
+};
+Work work_of_matmul(const MatmulForm& matmul);
 
 /// Processors that differ in what is fast: the columns of the tables.
 enum class TargetIsa : uint8_t { kSse41, kAvx2, kAvx512, kAmx, kArm };
@@ -53,7 +56,7 @@ constexpr std::string_view name_of(TargetIsa isa) { return kIsaNames[static_cast
 
 /// A row of a table: what work of a kind costs.
 struct WorkCost {
-  enum Numbers : uint8_t { floating, int8 } numbers;
+  WorkNumbers numbers;
   WorkKind kind;
   struct {
     float call_ns, unit_ps;
@@ -77,7 +80,7 @@ struct WorkCosts {
 /// Ours, whatever library may be beside them.
 extern const WorkCosts kKernelCosts;
 
-/// In nanoseconds. Integers without a row of their own cost what floats do; nothing: the table has no such work.
+/// In nanoseconds. Other numbers without a row of their own cost what floats do; nothing: the table has no such work.
 std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& costs);
 
 /// Multiplications that take as long as to read one number of a constant matrix once: fewer where the second cache
@@ -88,6 +91,6 @@ constexpr double cost_of_reading(double numbers) { return numbers > (1 << 18) ? 
 
 /// Rows of a generated table: include it between the braces of an array of WorkCost.
 #define ET_COST(NUMBERS, KIND, NS0, PS0, NS1, PS1, NS2, PS2, NS3, PS3, NS4, PS4) \
-  {::et::ops::WorkCost::NUMBERS,                                                 \
+  {::et::ops::WorkNumbers::NUMBERS,                                              \
    ::et::ops::WorkKind::KIND,                                                    \
    {{NS0, PS0}, {NS1, PS1}, {NS2, PS2}, {NS3, PS3}, {NS4, PS4}}},

@@ -16,7 +16,7 @@
 
 #include "base/dtype.h"
 #include "base/span.h"
-#include "ops/costs.h"
+#include "ops/work.h"
 
 namespace et::ops {
 

@@ -26,7 +26,10 @@
 #include "base/span.h"
 #include "ir/diagnostic.h"
 #include "ir/graph.h"
-#include "ops/costs.h"
+
+namespace et::ops {
+struct WorkCosts;
+}
 
 namespace et::passes {
 

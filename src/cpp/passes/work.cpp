@@ -49,12 +49,13 @@ std::optional<Work> convolution_work(const ops::Convolution& convolution, const 
 
 /// Of a product of `left`, as long as the sums are, that gives `result`.
 Work product_work(const ir::Argument& left, const ir::TensorType& result, bool has_weight) {
-  const double units = elements(result) * size(type(left), type(left).rank() - 1);
-  if (!has_weight) {
-    return {WorkKind::matmul, false, units};
+  const double columns = std::max(size(result, result.rank() - 1), 1.0),
+               depth = size(type(left), type(left).rank() - 1);
+  if (has_weight || result.rank() < 2) {
+    return ops::work_of_product(elements(result) / columns, columns, depth);
   }
-  const double columns = size(result, result.rank() - 1);
-  return ops::work_of_product(elements(result) / columns, columns, size(type(left), type(left).rank() - 1));
+  const double rows = std::max(size(result, result.rank() - 2), 1.0);
+  return ops::work_of_matmul({elements(result) / columns / rows, rows, columns, depth});
 }
 
 /// A constant, or what operators of one tensor make of one: a transposed or a dequantized weight.
@@ -82,6 +83,13 @@ const ir::Argument& left_of(const ir::Node& node) {
   return node.op == op::addmm ? ops::Addmm(node).mat1() : ops::Mm(node).self();
 }
 
+ops::WorkNumbers numbers_of(const ir::Argument& left) {
+  const bool is_int8 = producer_if(left, {kDequantizePerTensor}) != nullptr;
+  const bool is_dynamic = producer_if(left, {op::quantized_decomposed_dequantize_per_tensor_tensor,
+                                             op::quantized_decomposed_dequantize_per_token}) != nullptr;
+  return is_int8 ? ops::WorkNumbers::int8 : is_dynamic ? ops::WorkNumbers::dynamic : ops::WorkNumbers::floating;
+}
+
 std::optional<Work> any_work(const ir::Node& node) {
   if (node.results().empty() || !node.results()[0]->type.is_tensor() || !node.results()[0]->type.tensor.is_bounded()) {
     return std::nullopt;
@@ -95,7 +103,7 @@ std::optional<Work> any_work(const ir::Node& node) {
     return product_work(left_of(node), result, node.op != op::bmm && is_weight(right));
   }
   if (node.op == op::mean_dim && is_tensor(left_of(node))) {
-    return Work{WorkKind::elementwise, false, elements(type(left_of(node)))};
+    return Work{WorkKind::elementwise, ops::WorkNumbers::floating, elements(type(left_of(node)))};
   }
   return work_of(node.op, result);
 }
@@ -104,13 +112,15 @@ std::optional<Work> any_work(const ir::Node& node) {
 
 std::optional<Work> work_of(std::string_view op, const ir::TensorType& result) {
   const ops::OpInfo* const info = ops::find_op(op);
-  return info == nullptr || !info->work ? std::nullopt : std::optional<Work>({*info->work, false, elements(result)});
+  return info == nullptr || !info->work
+             ? std::nullopt
+             : std::optional<Work>({*info->work, ops::WorkNumbers::floating, elements(result)});
 }
 
 std::optional<Work> work_of(const ir::Node& node) {
   std::optional<Work> work = any_work(node);
   if (work) {
-    work->is_integer = producer_if(left_of(node), {kDequantizePerTensor}) != nullptr;
+    work->numbers = numbers_of(left_of(node));
   }
   return work;
 }

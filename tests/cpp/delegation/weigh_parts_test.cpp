@@ -25,7 +25,7 @@ method @m(%x: f32[35, 1024]) {
 })",
                                                                 &error);
   EXPECT_TRUE(parsed.ok()) << error.to_string();
-  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{}, {0, avx2}, {0, avx512}, {}, {}}}};
+  const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, avx2}, {0, avx512}, {}, {}}}};
   const WorkCosts costs = {{rows, 1}, {tile, tile, tile, tile, tile}};
   ir::Node* const part[] = {(*parsed)->methods.at(0)->nodes().back().get()};
   const std::optional<Verdict> found = weigh_part({part, 1}, &costs, isas);
@@ -38,7 +38,7 @@ constexpr float kFast = 10, kSlow = 40, kVerySlow = 200;
 const std::vector<TargetIsa> kBoth = {TargetIsa::kAvx2, TargetIsa::kAvx512};
 
 TEST(CostOf, ALargeMatrixIsReadForEachTileOfRows) {
-  const WorkCost rows[] = {{WorkCost::floating, WorkKind::linear, {{}, {0, 20}, {0, 20}, {}, {}}}};
+  const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, 20}, {0, 20}, {}, {}}}};
   WorkCosts once = {{rows, 1}, {}}, anew = {{rows, 1}, {}};
   anew.numbers_read_once = 3000.0 * 1000.0;
   const auto cost = [](double depth, const WorkCosts& costs) {

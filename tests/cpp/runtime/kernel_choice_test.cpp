@@ -72,7 +72,8 @@ TEST_F(OfferTest, OneAloneIsTakenAtAnyCost) {
 
 TEST(ColumnOf, IntegersWithoutByteProductsCostWhatTheyDoOnAvx2) {
   using ops::TargetIsa;
-  const ops::Work floats{ops::WorkKind::linear, false, 1}, integers{ops::WorkKind::linear, true, 1};
+  const ops::Work floats{ops::WorkKind::linear, ops::WorkNumbers::floating, 1};
+  const ops::Work integers{ops::WorkKind::linear, ops::WorkNumbers::int8, 1};
   EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, false), TargetIsa::kAvx2);
   EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, true), TargetIsa::kAvx512);
   EXPECT_EQ(column_of(floats, TargetIsa::kAvx512, false), TargetIsa::kAvx512);

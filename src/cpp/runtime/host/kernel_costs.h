@@ -16,7 +16,8 @@ ops::TargetIsa this_isa();
 /// The column of a piece of work on such a processor. Integers of avx512 are measured with byte products (VNNI).
 /// Without these both sides multiply integers as they do on AVX2.
 constexpr ops::TargetIsa column_of(const ops::Work& work, ops::TargetIsa isa, bool has_byte_products) {
-  return work.is_integer && isa == ops::TargetIsa::kAvx512 && !has_byte_products ? ops::TargetIsa::kAvx2 : isa;
+  const bool is_floating = work.numbers == ops::WorkNumbers::floating;
+  return !is_floating && isa == ops::TargetIsa::kAvx512 && !has_byte_products ? ops::TargetIsa::kAvx2 : isa;
 }
 
 /// The arguments that say what a convolution has to do: of aten::convolution, its clamped and its integer form.

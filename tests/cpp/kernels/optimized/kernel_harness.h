@@ -269,7 +269,7 @@ class Call {
   }
 
   // A priority names one kernel; kPriorityOptimized and kPriorityLibrary stand for all of their rows
-  // (docs/design/kernels.md).
+  // (docs/design/kernels.md). Where none of its row takes a call, kPriorityOptimized is ours that offers a cost.
 
   /// True when a backend of this build has a kernel of the operator.
   static bool has_library(const char* name) {
@@ -395,6 +395,11 @@ class Call {
     Error result = Error::NotSupported;
     for (size_t i = 0; i < count && result == Error::NotSupported; ++i) {
       if (found[i]->priority >= priority && found[i]->priority < end_of_row(priority)) {
+        result = run_kernel(*found[i], pool, outputs);
+      }
+    }
+    for (size_t i = 0; i < count && priority == runtime::kPriorityOptimized && result == Error::NotSupported; ++i) {
+      if (found[i]->priority == optimized::kPriorityBeforeLibrary) {
         result = run_kernel(*found[i], pool, outputs);
       }
     }

@@ -257,18 +257,26 @@ TEST(RowProduct, ReadsLargeWeightsAsTheyLie) {
 TEST_F(Library, Matmul) {
   for (const int64_t m : {1, 7, 40}) {
     Call("aten::bmm.out").tensor({5, m, 30}).tensor({5, 30, 20}).out({5, m, 20}).expect_same(kPriorityLibrary, 2e-6);
-    if (m > 1) {
-      Call("aten::mm.out").tensor({m, 30}).tensor({30, 20}).out({m, 20}).expect_same(kPriorityLibrary, 2e-6);
-    }
+    Call("aten::mm.out").tensor({m, 30}).tensor({30, 20}).out({m, 20}).expect_same(kPriorityLibrary, 2e-6);
   }
-  // A row or a column reads each number of the matrix once; packing it for the library would take longer.
-  EXPECT_FALSE(Call("aten::mm.out").tensor({1, 30}).tensor({30, 20}).out({1, 20}).fits(kPriorityLibrary));
-  EXPECT_FALSE(Call("aten::mm.out").tensor({7, 30}).tensor({30, 1}).out({7, 1}).fits(kPriorityLibrary));
+  // A row or a column reads each number of the matrix once; packing it for the library takes longer.
+  const auto chosen = [](int64_t batch, int64_t rows, int64_t columns) {
+    return Call("aten::bmm.out")
+        .tensor({batch, rows, 64})
+        .tensor({batch, 64, columns})
+        .out({batch, rows, columns})
+        .chosen();
+  };
+  EXPECT_EQ(chosen(12, 1, 64), optimized::kPriorityBeforeLibrary);
+  EXPECT_EQ(chosen(12, 64, 1), optimized::kPriorityBeforeLibrary);
+  EXPECT_EQ(chosen(12, 64, 64), kPriorityLibrary);
   Call("aten::bmm.out").tensor({2, 3, 0}).tensor({2, 0, 4}).out({2, 3, 4}).expect_same(kPriorityLibrary);
   Call("aten::bmm.out").tensor({0, 3, 2}).tensor({0, 2, 4}).out({0, 3, 4}).expect_same(kPriorityLibrary);
 }
 
 TEST_F(Library, Softmax) {
+  EXPECT_EQ(Call("aten::_softmax.out").tensor({64, 384}).integer(1).flag(false).out({64, 384}).chosen(),
+            kPriorityLibrary);
   Call("aten::_softmax.out")
       .tensor({5, 70, 37})
       .integer(-1)

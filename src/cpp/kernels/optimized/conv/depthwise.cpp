@@ -326,7 +326,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   }
   ops::Work work = work_of(args);
   if (work.kind == ops::WorkKind::convolution) {  // groups of a few channels
-    work = {ops::WorkKind::depthwise_small, false, work.units};
+    work = {ops::WorkKind::depthwise_small, ops::WorkNumbers::floating, work.units};
   }
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));

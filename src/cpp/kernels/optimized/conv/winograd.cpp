@@ -212,7 +212,8 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   w.tile = tile.side;
   // The margin is for a packed filter that is larger, and for images that come out smaller than their bounds.
   constexpr double kMargin = 0.9;
-  ET_RETURN_IF_ERROR(runtime::offer_work(state, {ops::WorkKind::convolution, false, tile.multiplications},
+  ET_RETURN_IF_ERROR(runtime::offer_work(state,
+                                         {ops::WorkKind::convolution, ops::WorkNumbers::floating, tile.multiplications},
                                          ops::kKernelCosts, 1 / kMargin));
 
   const bool taps_inside = is_row_major(*args[kWeight]);

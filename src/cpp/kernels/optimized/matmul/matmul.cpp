@@ -7,8 +7,8 @@
 #include "kernels/optimized/matmul/dot.h"
 #include "kernels/optimized/matmul/gemm.h"
 #include "kernels/optimized/matmul/row_product.h"
-#include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
+#include "kernels/optimized/vec/offering.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
@@ -339,12 +339,20 @@ bool fits_linear(Arguments args) {  // (input, weight, bias, out)
          (args[2]->is_none() || rank_of(*args[2]) == 1);
 }
 
+/// Of (self, mat2, out).
+ops::Work work_of(Arguments args) {
+  const Tensor left = args[0]->to_tensor(), right = args[1]->to_tensor();
+  return ops::work_of_matmul({left.dim() == 3 ? static_cast<double>(left.size(0)) : 1,
+                              static_cast<double>(left.size(-2)), static_cast<double>(right.size(-1)),
+                              static_cast<double>(left.size(-1))});
+}
+
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&addmm_out, &fits_added_product<2>>("aten::addmm.out"),
     make_fitting_kernel<&baddbmm_out, &fits_added_product<3>>("aten::baddbmm.out"),
-    make_fitting_kernel<&bmm_out, &fits_product<3>>("aten::bmm.out"),
+    make_offering_kernel<&bmm_out, &fits_product<3>, &work_of>("aten::bmm.out"),
     make_fitting_kernel<&linear_out, &fits_linear>("aten::linear.out"),
-    make_fitting_kernel<&mm_out, &fits_product<2>>("aten::mm.out"),
+    make_offering_kernel<&mm_out, &fits_product<2>, &work_of>("aten::mm.out"),
 };
 
 }  // namespace

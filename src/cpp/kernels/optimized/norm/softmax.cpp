@@ -8,10 +8,10 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
-#include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
 #include "kernels/optimized/vec/lines.h"
 #include "kernels/optimized/vec/math-inl.h"
+#include "kernels/optimized/vec/offering.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/vectors-inl.h"
 #include "kernels/portable/shape.h"
@@ -145,6 +145,10 @@ bool fits_softmax(Arguments args) {
   return (doubles || (is_up_to_float(*args[0]) && is_up_to_float(*args[3]))) && same_dim_order(*args[0], *args[3]);
 }
 
+ops::Work work_of(Arguments args) {
+  return {ops::WorkKind::softmax, ops::WorkNumbers::floating, static_cast<double>(args[0]->to_tensor().numel())};
+}
+
 Error softmax_out(KernelContext& context, const Tensor& self, int64_t dim, bool, Tensor& out) {
   return softmax(context, "aten::_softmax", self, dim, out, false);
 }
@@ -155,7 +159,7 @@ Error log_softmax_out(KernelContext& context, const Tensor& self, int64_t dim, b
 
 constexpr Kernel kKernels[] = {
     make_fitting_kernel<&log_softmax_out, &fits_softmax>("aten::_log_softmax.out"),
-    make_fitting_kernel<&softmax_out, &fits_softmax>("aten::_softmax.out"),
+    make_offering_kernel<&softmax_out, &fits_softmax, &work_of>("aten::_softmax.out"),
 };
 
 }  // namespace

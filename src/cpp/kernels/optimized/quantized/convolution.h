@@ -111,7 +111,7 @@ inline ops::Work work_of_integers(Arguments args) {
   ops::Work work =
       runtime::work_of({args[kInput]->to_tensor(), args[kWeight]->to_tensor().sizes(), args[kStride], args[kDilation],
                         args[kGroups]->number_as_int(), args[kTransposed]->number_as_bool(), args[kOut]->to_tensor()});
-  work.is_integer = true;
+  work.numbers = ops::WorkNumbers::int8;
   return work;
 }
 

@@ -22,9 +22,11 @@
 #include <new>
 
 #include "kernels/optimized/quantized/integer_weight.h"
+#include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
 #include "numerics/run_time_quantization.h"
 #include "ops/signatures/quantized/op_weight_only.h"
+#include "runtime/host/kernel_costs.h"
 #include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
 #include "threads/chunks.h"
@@ -329,6 +331,10 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   const uint64_t kind = (w.is_packed ? 1 : 0) | (w.has_half_scales ? 2 : 0) | (w.has_one_scale ? 4 : 0);
   const runtime::SharedCache::Key key{&kMaker, w.integers, w.scales, uint64_t{w.groups} * 8 + kind,
                                       uint64_t{w.n} << 32 | w.k};
+  const auto columns = static_cast<double>(w.n), depth = static_cast<double>(w.k);
+  ops::Work work = ops::work_of_product(static_cast<double>(args[kInput]->to_tensor().numel()) / depth, columns, depth);
+  work.numbers = ops::WorkNumbers::dynamic;
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   Packing packing{&w, &context};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   ET_TRY(void* const memory, context.allocate(sizeof(DynamicProduct), alignof(DynamicProduct)));
@@ -426,7 +432,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare, &run>(signature::dynamic_linear_out),
+    make_stateful_kernel<&prepare, &run>(signature::dynamic_linear_out, kPriorityBeforeLibrary),
 };
 
 }  // namespace

@@ -230,7 +230,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   }
   // A lane multiplies four bytes at a time, where depthwise ones take a byte.
   constexpr double kOfDepthwise = 0.4;
-  const ops::Work work{ops::WorkKind::depthwise_small, true, work_of_integers(args).units};
+  const ops::Work work{ops::WorkKind::depthwise_small, ops::WorkNumbers::int8, work_of_integers(args).units};
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts, kOfDepthwise));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &w));
   ET_RETURN_IF_ERROR(pack(context, args, &w));

@@ -50,7 +50,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   const Tensor weight = args[kWeight]->to_tensor();
   const auto depth = static_cast<double>(p.channels), columns = static_cast<double>(p.columns);
   ops::Work work = ops::work_of_product(static_cast<double>(args[kInput]->to_tensor().numel()) / depth, columns, depth);
-  work.is_integer = true;
+  work.numbers = ops::WorkNumbers::int8;
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   ET_RETURN_IF_ERROR(
       pack_integer_product(context, {weight.const_data_ptr(), weight.scalar_type() == ScalarType::Byte, false}, &p));

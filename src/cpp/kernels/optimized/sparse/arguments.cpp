@@ -46,9 +46,12 @@ double density_of(const SparseWeight& weight) {
 // 0.6, 1.2, 2.3; 64 rows 1.1, 1.7, 3.6, 6.6. Convolutions 1x1: 128 channels on 28x28 1.9, 2.5, 3.8, 5.6; 512 on 7x7
 // 1.1, 1.6, 2.8, 4.4. Convolutions 3x3 on 28x28: 0.4, 0.4, 0.5, 0.5 (stride 1, dense by Winograd's method) and 0.5,
 // 0.5, 0.6, 0.7 (stride 2), because copying the windows takes most of the time.
-bool is_faster_sparse(const SparseWeight& weight, int64_t positions, bool has_windows) {
-  const double most = positions > static_cast<int64_t>(kMostDotRows) ? 0.21 : 0.055;
-  return !has_windows && density_of(weight) <= most;
+double share_of_dense(const SparseWeight& weight, int64_t positions, bool has_windows) {
+  const double density = density_of(weight);
+  if (has_windows) {
+    return 1.3 + 2.5 * density;
+  }
+  return positions > static_cast<int64_t>(kMostDotRows) ? 0.1 + 2.3 * density : 0.25 + 8 * density;
 }
 
 }  // namespace et::kernels::optimized::sparse

@@ -27,7 +27,6 @@ bool has_image_order(const EValue& value) {
 bool is_channels_last(const Tensor& tensor) { return runtime::is_channels_last_dim_order(runtime::dim_order(tensor)); }
 
 // sparse_convolution(input, values, mask, bias, weight_size, stride, padding, dilation, groups, min, max, out)
-template <Demand kDemand>
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   ET_TRY(const SparseWeight weight, read_sparse_weight(kOp, context, args));
   ET_TRY(const SparseBounds bounds, read_bounds(context, *args[9], *args[10]));
@@ -55,10 +54,10 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   }
   const int64_t channels = out.size(out.dim() - spatial - 1);
   const int64_t positions = channels == 0 ? 0 : out.numel() / channels;  // at most
-  if (kDemand == Demand::kFastest &&
-      (groups != 1 || !is_faster_sparse(weight, positions, static_cast<int64_t>(weight.columns) != size[1]))) {
-    return Error::NotSupported;
-  }
+  const bool has_windows = groups != 1 || static_cast<int64_t>(weight.columns) != size[1];
+  const ops::Work dense = runtime::work_of({input, size, args[5], args[7], groups, false, out});
+  ET_RETURN_IF_ERROR(
+      runtime::offer_work(state, dense, ops::kKernelCosts, share_of_dense(weight, positions, has_windows)));
   ET_TRY(void* const memory, context.allocate(sizeof(SparseConvolution), alignof(SparseConvolution)));
   auto* const made = new (memory) SparseConvolution{{}, bounds, {}, size.size()};
   std::copy_n(size.data(), size.size(), made->weight_size);
@@ -112,6 +111,6 @@ Error run(KernelContext& context, Arguments args, void* state) {
 
 }  // namespace
 
-const SparseFunctions kSparseConvolution{&run, &prepare<Demand::kFastest>, &prepare<Demand::kFits>};
+const SparseFunctions kSparseConvolution{&run, &prepare};
 
 }  // namespace et::kernels::optimized::sparse

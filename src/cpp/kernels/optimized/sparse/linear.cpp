@@ -19,7 +19,6 @@ struct SparseLinear {
 };
 
 // sparse_linear(input, values, mask, bias, weight_size, min, max, out)
-template <Demand kDemand>
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   ET_TRY(const SparseWeight weight, read_sparse_weight(kOp, context, args));
   ET_TRY(const SparseBounds bounds, read_bounds(context, *args[5], *args[6]));
@@ -29,9 +28,9 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;
   }
   const int64_t positions = input.numel() / input.size(-1);  // at most
-  if (kDemand == Demand::kFastest && !is_faster_sparse(weight, positions, false)) {
-    return Error::NotSupported;
-  }
+  const ops::Work dense = ops::work_of_product(static_cast<double>(positions), static_cast<double>(weight.rows),
+                                               static_cast<double>(weight.columns));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, dense, ops::kKernelCosts, share_of_dense(weight, positions, false)));
   ET_TRY(void* const memory, context.allocate(sizeof(SparseLinear), alignof(SparseLinear)));
   auto* const made = new (memory) SparseLinear{{}, bounds};
   // Vectors along the weight's rows take the same time at every density.
@@ -86,19 +85,14 @@ Error run(KernelContext& context, Arguments args, void* state) {
 Error run_convolution(KernelContext& context, Arguments args, void* state) {
   return kSparseConvolution.run(context, args, state);
 }
-Error prepare_fastest_convolution(runtime::PrepareContext& context, Arguments args, void** state) {
-  return kSparseConvolution.prepare_fastest(context, args, state);
-}
 Error prepare_convolution(runtime::PrepareContext& context, Arguments args, void** state) {
-  return kSparseConvolution.prepare_fits(context, args, state);
+  return kSparseConvolution.prepare(context, args, state);
 }
 
 constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare<Demand::kFastest>, &run>(signature::sparse_linear_out, kPriorityFastSparse),
-    make_stateful_kernel<&prepare<Demand::kFits>, &run>(signature::sparse_linear_out),
-    make_stateful_kernel<&prepare_fastest_convolution, &run_convolution>(signature::sparse_convolution_out,
-                                                                         kPriorityFastSparse),
-    make_stateful_kernel<&prepare_convolution, &run_convolution>(signature::sparse_convolution_out),
+    make_stateful_kernel<&prepare, &run>(signature::sparse_linear_out, kPriorityBeforeLibrary),
+    make_stateful_kernel<&prepare_convolution, &run_convolution>(signature::sparse_convolution_out,
+                                                                 kPriorityBeforeLibrary),
 };
 
 }  // namespace
