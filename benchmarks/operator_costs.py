@@ -148,7 +148,7 @@ EXAMPLES["part"] = EXAMPLES["elementwise"]
 INTEGER = {
     "int8": ("static_int8", ("convolution_3x3", "convolution_1x1", "convolution", "depthwise_small", "depthwise_large",
                              "line_depthwise", "line_1x1", "linear", "linear_row")),
-    "dynamic": ("dynamic_int8", ("linear", "linear_row")),
+    "dynamic": ("dynamic_int8", ("convolution_3x3", "convolution_1x1", "convolution", "linear", "linear_row")),
 }  # fmt: skip
 
 
