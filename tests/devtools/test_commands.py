@@ -54,6 +54,10 @@ def test_profile_of_files_that_do_not_fit(files, capsys):
     assert main(["profile", str(files / "run.etdp"), "--etrecord", str(files / "run.etdp")]) == 2
     assert "is no ETRecord" in capsys.readouterr().err
     assert main(["profile", str(files / "nowhere.pte")]) == 2
+    capsys.readouterr()
+    for asked in (["--roofline"], ["--by", "line"]):
+        assert main(["profile", str(files / "model.pte"), *asked]) == 2
+        assert f"{' '.join(asked)} needs --etrecord FILE" in capsys.readouterr().err
 
 
 def test_trace(files, capsys, tmp_path):
@@ -84,7 +88,7 @@ def test_compare(files, capsys):
 
 def test_bundle(files, capsys, tmp_path):
     path = tmp_path / "model.bpte"
-    assert "forward: 1 test cases" in run(capsys, "bundle", files / "model.pte", MODEL, "-o", path)
+    assert "forward: 1 test case;" in run(capsys, "bundle", files / "model.pte", MODEL, "-o", path)
     assert "all pass" in run(capsys, "bundle", path)
     data = path.read_bytes()
     wrong = data.replace(b"aten::cos", b"aten::tan")

@@ -393,13 +393,16 @@ class Events final : public Nodes {
                          const Node* allocation = nullptr) {
     const String name(event_name.prefix, event_name.rest);
     const String text(r.text());
-    const Numbers metadata(r.extra(), r.extra_size, 1);
+    // An execution's name is always the same, so its metadata says the method.
+    const bool names_method = r.kind == EventKind::kExecute;
+    const Numbers method(r.name().data(), r.name_size, 1), metadata(r.extra(), r.extra_size, 1);
+    const Node* const told = r.kind == EventKind::kDelegateStep ? &metadata : names_method ? &method : nullptr;
     const Field fields[] = {Field::node(event_name.prefix.empty() ? nullptr : &name),
                             Field::scalar(r.chain),
                             Field::scalar(r.instruction),
                             Field::scalar(allocation == nullptr ? r.number : -1),
                             Field::node(r.text_size == 0 ? nullptr : &text),
-                            Field::node(r.kind == EventKind::kDelegateStep ? &metadata : nullptr),
+                            Field::node(told),
                             Field::scalar(r.first),
                             Field::scalar(r.second)};
     const Table span = table(fields);

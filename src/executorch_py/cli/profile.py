@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from executorch_py.errors import InvalidArgumentError
+
 from .recording import add_recording, inspector_of
 from .terminal import add_json, show
 
@@ -27,10 +29,12 @@ def add(commands: Any) -> None:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
+    asked = "--roofline" if arguments.roofline else f"--by {arguments.by}"
+    if not arguments.etrecord and (arguments.roofline or arguments.by in ("line", "module")):
+        raise InvalidArgumentError(f"{asked} needs --etrecord FILE, which program.get_etrecord().save(FILE) writes")
     inspector = inspector_of(arguments)
     if arguments.tsv:
-        with open(arguments.tsv, "w", encoding="utf-8") as file:
-            inspector.save_data_to_tsv(file)
+        inspector.save_data_to_tsv(arguments.tsv)
     if arguments.html:
         inspector.to_html(arguments.html, title=arguments.program)
     by = arguments.by or ("line" if arguments.etrecord else "operator")

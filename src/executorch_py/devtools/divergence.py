@@ -14,14 +14,14 @@ Example:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_unflatten
 
 from executorch_py._shown import Told
 from executorch_py.devtools.comparison import Comparison, Tolerance, compare
@@ -30,7 +30,8 @@ from executorch_py.devtools.inspector.inspector import Inspector
 from executorch_py.devtools.inspector.record_map import nodes_by_handle
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, placeholders_of, values_of
 from executorch_py.devtools.quantization.matching import match_graphs
-from executorch_py.errors import ExecutorchError, InvalidTypeError, OutOfResourcesError
+from executorch_py.devtools.validate import as_module, load_compiled
+from executorch_py.errors import ExecutorchError, InvalidTypeError, NotSupportedError, OutOfResourcesError
 from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.graphs.nodes import kind_of
 from executorch_py.graphs.sources import source_of
@@ -102,6 +103,7 @@ def first_divergence(
     model: Callable[..., Any] | ExportedProgram,
     inputs: Sequence[Any],
     *,
+    kwargs: Mapping[str, Any] | None = None,
     method: str = "forward",
     tolerance: Tolerance | None = None,
     quantized_db: float = QUANTIZED_DB,
@@ -112,6 +114,7 @@ def first_divergence(
         program: What ``to_executorch`` returned; a file has no graphs to compare with.
         model: The eager model, or its ExportedProgram; for a quantized program the float one.
         inputs: Positional arguments of one call.
+        kwargs: Keyword arguments of the call.
         method: Name of the method.
         tolerance: What the runtime's values may differ from PyTorch's; by dtype otherwise (1e-3 of the largest for
             float32).
@@ -121,14 +124,16 @@ def first_divergence(
         InvalidArgumentError: An input has sizes that the program does not take; names it and both sides.
         InvalidTypeError: ``program`` is a file or a loaded program; an input is of another dtype.
         NotFoundError: There is no such method.
+        NotSupportedError: PyTorch makes no module of the model's program.
     """
     if not isinstance(program, ExecutorchProgramManager):
         raise InvalidTypeError(
             f"program is {program!r:.60}, must be what to_executorch() returned: a file has no graphs"
         )
     program.exported_program(method)  # NotFoundError
-    search = _Search(program, method, tree_leaves(tuple(inputs)), tolerance)
-    eager = _eager_values(model, tuple(inputs), search.edge)
+    leaves = as_module(program).method(method)._flatten(tuple(inputs), dict(kwargs or {}))
+    search = _Search(program, method, leaves, tolerance)
+    eager = _eager_values(model, leaves, search.edge)
     for node in search.edge.graph.nodes:
         pair = search.pairs.get(node)
         if pair is not None and (found := search.outside(node, pair.actual, pair.expected)) is not None:
@@ -258,7 +263,7 @@ class _Search:
             tapped = compile_methods(
                 {self._method: with_outputs(method, [one.name for one in inner])}, {}, self._program.backend_config
             )
-            running = Runtime.get().load_program(tapped.buffer).load_method(self._method)
+            running = load_compiled(tapped).load_method(self._method)
             outputs = running.execute(_copies(self._leaves))[-len(inner) :]
         except ExecutorchError as error:
             return replace(whole, note=f"its values cannot be had one by one: {str(error).splitlines()[0]:.100}")
@@ -324,7 +329,7 @@ def _ran(program: ExecutorchProgramManager, method: str, leaves: list[Any]) -> I
     """Runs a program once and records all values, in a buffer that grows until they fit."""
     size = 1 << 22
     while True:
-        loaded = Runtime.get().load_program(program.buffer, enable_etdump=True, debug_buffer_size=size)
+        loaded = load_compiled(program, enable_etdump=True, debug_buffer_size=size)
         loaded.load_method(method).execute(_copies(leaves))
         try:
             return Inspector.of(loaded, program.get_etrecord())
@@ -335,21 +340,29 @@ def _ran(program: ExecutorchProgramManager, method: str, leaves: list[Any]) -> I
 
 
 def _eager_values(
-    model: Callable[..., Any] | ExportedProgram, inputs: tuple[Any, ...], edge: ExportedProgram
+    model: Callable[..., Any] | ExportedProgram, leaves: list[Any], edge: ExportedProgram
 ) -> dict[fx.Node, Any]:
     """Node of the Edge program -> the value that the eager model has there, where the two can be matched."""
     if not isinstance(model, ExportedProgram):
         if not isinstance(model, torch.nn.Module):
             raise InvalidTypeError(f"model is {model!r:.60}, must be a torch.nn.Module or its ExportedProgram")
-        model = torch.export.export(model, inputs)
+        spec = edge.call_spec.in_spec
+        args, kwargs = tree_unflatten(leaves, spec) if spec is not None else (tuple(leaves), {})
+        model = torch.export.export(model, args, kwargs)
     floats = to_edge(model).exported_program()
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", "The tensor attributes", UserWarning
         )  # weights of a recurrent layer are several names
-        own, theirs = edge.module(), floats.module()
+        try:
+            own, theirs = edge.module(), floats.module()
+        except SyntaxError:
+            raise NotSupportedError(
+                "PyTorch makes no module of this program: a module's name is a keyword of Python, or has quotes or line "
+                "breaks; rename it"
+            ) from None
     match = match_graphs(theirs, own)
-    values = {node.name: value for node, value in values_of(floats, _copies(tree_leaves(inputs))).items()}
+    values = {node.name: value for node, value in values_of(floats, _copies(leaves)).items()}
     counterparts = {node.name: other.name for node, other in match.values.items()}
     return {
         node: values[counterparts[node.name]]

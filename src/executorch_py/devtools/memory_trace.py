@@ -56,9 +56,7 @@ def planned_graph(program: Any, method_name: str = "forward") -> fx.GraphModule:
     """
     if method_name not in program.methods:
         raise NotFoundError(f"there is no method '{method_name}'; there are {', '.join(sorted(program.methods))}")
-    methods = ("\n" + program.dump()).split("\nmethod ")[1:]
-    text = next(one for one in methods if one.split("(", 1)[0].strip('@" ') == method_name)
-    return read_method(f"method {text}").module
+    return read_method(program.dump(), name=method_name).module
 
 
 def create_tensor_allocation_info(graph: fx.Graph) -> list[MemoryTimeline]:

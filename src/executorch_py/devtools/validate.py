@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from executorch_py._shown import Told
 from executorch_py.devtools.comparison import Comparison, Tolerance, compare
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
 from executorch_py.module import Module, load
-from executorch_py.runtime import Program
+from executorch_py.runtime import Program, Runtime
 from executorch_py.text_table import aligned
 
 __all__ = ["OutputReport", "Tolerance", "ValidationReport", "validate"]
@@ -181,10 +182,20 @@ def as_module(program: Any) -> Module:
         return Module(program)
     if isinstance(program, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(program, "read"):
         return load(program)  # type: ignore[arg-type]
-    buffer = getattr(program, "buffer", None)
-    if buffer is None:
+    if getattr(program, "buffer", None) is None:
         raise InvalidTypeError(f"a program is what to_executorch() gives, bytes, a path or a Program, not {program!r}")
-    return load(buffer)
+    return Module(load_compiled(program))
+
+
+def load_compiled(program: Any, **options: Any) -> Program:
+    """What ``to_executorch()`` gave, loaded together with its weights that go to other files."""
+    compiled = getattr(program, "_compiled", None)
+    if compiled is None or not compiled.external_files:
+        return Runtime.get().load_program(program.buffer, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        return Runtime.get().load_program(
+            program.buffer, data_path=program.write_tensor_data_to_file(folder), **options
+        )
 
 
 def _lower_without_delegates(

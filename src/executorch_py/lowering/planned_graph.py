@@ -45,8 +45,12 @@ class Origin:
     line: str = ""
 
 
-#: The comment of a node: "// fx: linear, in a.lin, model.py:7 forward".
-_ORIGIN = re.compile(r"//\s*fx: [^,]*(?:, in (?P<module>[^,]+))?(?:, (?P<line>\S+:\d+))?")
+#: The comment of a node: "// fx: linear, in a.lin, model.py:7 forward". A field is quoted where it would be misread.
+_FIELD = r'(?:"(?:\\.|[^"\\])*"|[^,"\s]+?)'
+_ORIGIN = re.compile(
+    rf"//\s*fx: {_FIELD}(?=,|$)(?:, in (?P<module>{_FIELD})(?=,|$))?(?:, (?P<file>{_FIELD}):(?P<line>\d+))?"
+)
+_ESCAPED = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))")
 
 
 class PlannedTensor(TensorSpec):
@@ -75,10 +79,13 @@ class PlannedGraph:
     places: dict[str, tuple[int, int]]
 
 
-def read_method(text: str, requests: Sequence[Request] = ()) -> PlannedGraph:
-    """Makes the graph from the text of a lowered or planned method, and gives specs the lifetimes of ``requests``."""
+def read_method(text: str, requests: Sequence[Request] = (), name: str | None = None) -> PlannedGraph:
+    """Makes the graph from the text of a lowered or planned method, and gives specs the lifetimes of ``requests``.
+
+    The text may have several methods: ``name`` says which, the first otherwise.
+    """
     reader = _Reader(text)
-    module = reader.method()
+    module = reader.method(name)
     for name, first, last, nbytes, _, memory_id in requests:
         spec = reader.specs[name]
         spec.lifetime = [first, last]
@@ -117,12 +124,9 @@ class _Reader:
     # -------------------------------------------------------------------------------------------------------- tokens
 
     def _open(self) -> None:
-        self.tokens = [
-            (str(match.lastgroup), match.group())
-            for match in _TOKEN.finditer(self.lines[self.at])
-            if match.lastgroup != "comment"
-        ]
-        self.comment = _ORIGIN.search(self.lines[self.at])
+        tokens = [(str(match.lastgroup), match.group()) for match in _TOKEN.finditer(self.lines[self.at])]
+        self.tokens = [(kind, text) for kind, text in tokens if kind != "comment"]
+        self.comment = _ORIGIN.match(tokens[-1][1]) if tokens and tokens[-1][0] == "comment" else None
         self.at += 1
 
     def _next(self, *expected: str) -> str:
@@ -144,6 +148,13 @@ class _Reader:
             return True
         return False
 
+    def _symbol(self) -> str:
+        """A name that may hold any character; "" where none stands: ``@name`` or ``@"a name"``."""
+        if not self._peek().startswith("@"):
+            return ""
+        text = self._next()
+        return text if text != "@" else "@" + _unquoted(self._next())
+
     def _separated(self, end: str) -> Iterator[None]:
         """One step for each thing up to ``end``, which is taken."""
         while not self._take(end):
@@ -152,16 +163,15 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------------- methods
 
-    def method(self) -> fx.GraphModule:
-        while self.lines[self.at].split(" ", 1)[0] != "method":
-            self.at += 1
-        self._open()
-        self._next("method")
+    def method(self, name: str | None) -> fx.GraphModule:
+        found = None
+        while found is None or (name is not None and found != f"@{name}"):
+            self._open()
+            found = self._symbol() if self._take("method") else None
         return self._graph(None)
 
     def _graph(self, around: _Scope | None) -> fx.GraphModule:
         scope = _Scope(around=around)
-        self._next()  # the name
         self._next("(")
         for _ in self._separated(")"):
             name = self._next()[1:]
@@ -207,17 +217,17 @@ class _Reader:
             while (text := self._next()) != "=":
                 names += [text[1:]] if text != "," else []
         op = self._next().strip('"')
-        symbol = self._next() if self._peek().startswith("@") else ""
+        symbol = self._symbol()
         args = [self._argument(scope) for _ in self._separated(")")] if self._take("(") else []
         specs = []
         if self._take(":"):
             for name in names:
                 specs.append(self._typed(name))
                 self._take(",")
-        told = {key: value or "" for key, value in (self.comment.groupdict() if self.comment else {}).items()}
+        module, file, line = map(_unquoted, self.comment.groups("") if self.comment else ("", "", ""))
         for name, spec in zip(names, specs, strict=False):
             if spec is not None and spec.origin is None:  # a view has the memory, and the origin, of what it looks at
-                spec.origin = Origin(name, op, told.get("module", ""), told.get("line", ""))
+                spec.origin = Origin(name, op, module, f"{file}:{line}" if file else "")
         has_regions = bool(self.tokens) and self.tokens[-1][1] == "{"
         regions = self._regions(scope) if has_regions else []
         if op in ("constant", "buffer"):
@@ -258,6 +268,7 @@ class _Reader:
             if self._take("}"):
                 return holders
             self._next("region")
+            self._symbol()
             module = self._graph(scope)
             name = f"region_{sum(1 for _ in scope.root.children())}"
             scope.root.add_module(name, module)
@@ -271,7 +282,7 @@ class _Reader:
         if kind == "value":
             return self._value(scope, text[1:])
         if kind == "string":
-            return text[1:-1]
+            return _unquoted(text)
         if text in ("double", "bool") and self._peek() == "[":
             text = self._next()
         if text == "[":
@@ -366,6 +377,17 @@ def _identifier(name: str) -> str:
 
 def _last(graph: fx.Graph) -> fx.Node:
     return graph._root.prev
+
+
+def _unquoted(text: str) -> str:
+    """What stands in quotes, when it does: a byte of UTF-8 that is no printable ASCII stands in hexadecimal."""
+    if not text.startswith('"'):
+        return text
+    plain = _ESCAPED.sub(
+        lambda found: bytes.fromhex(found[1].decode()) if found[1] else {b"n": b"\n"}.get(found[2], found[2]),
+        text[1:-1].encode(),
+    )
+    return plain.decode("utf-8", "replace")
 
 
 def _number(text: str) -> Any:

@@ -3,7 +3,7 @@
 Example:
     >>> import torch
     >>> MethodTestCase(inputs=[torch.ones(2, 3), 4], expected_outputs=[torch.zeros(2)])
-    MethodTestCase((float32[2, 3], 4) -> (float32[2]))
+    MethodTestCase((torch.float32 (2, 3), 4) -> (torch.float32 (2,)))
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ __all__ = ["MethodTestCase", "MethodTestSuite"]
 #: An input: what the file has a form for.
 MethodInputType = torch.Tensor | int | bool | float
 MethodOutputType = torch.Tensor | int | bool | float
+_REMEDY = {
+    "input": "Leave other inputs out of the model, or make them constants of it",
+    "expected output": "Have the model return no others, or give no expected outputs: the case then runs unchecked",
+}
 
 
 class MethodTestCase:
@@ -64,8 +68,7 @@ def _leaves(what: str, nested: Any) -> list[Any]:
     for index, leaf in enumerate(leaves):
         if not isinstance(leaf, (torch.Tensor, int, bool, float)):
             raise InvalidTypeError(
-                f"{what} {index} is {leaf!r:.60}; a test case holds tensors, numbers and bools. "
-                "Leave other inputs out of the model, or make them constants of it"
+                f"{what} {index} is {leaf!r:.60}; a test case holds tensors, numbers and bools. {_REMEDY[what]}"
             )
     return leaves
 

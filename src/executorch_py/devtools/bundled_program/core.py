@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from executorch_py._shown import Told
+from executorch_py._shown import Told, counted
 from executorch_py.devtools.bundled_program import schema
 from executorch_py.devtools.bundled_program.config import MethodTestCase, MethodTestSuite
 from executorch_py.element_types import torch_name
@@ -91,7 +91,9 @@ class BundledProgram(Told):
         return schema.BundledProgram(BUNDLED_PROGRAM_SCHEMA_VERSION, suites, self._program_bytes())
 
     def __repr__(self) -> str:
-        suites = ", ".join(f"{one.method_name}: {len(one.test_cases)} test cases" for one in self.method_test_suites)
+        suites = ", ".join(
+            f"{one.method_name}: {counted(len(one.test_cases), 'test case')}" for one in self.method_test_suites
+        )
         return f"BundledProgram({suites}; a program of {len(self._program_bytes()):,} bytes)"
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from torch.export import ExportedProgram
 
-from executorch_py._shown import Told
+from executorch_py._shown import Told, counted
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
 
 from .archive import read_record, write_record
@@ -175,7 +175,9 @@ class ETRecord(Told):
             raise InvalidStateError(f"the record has an {what} program already; make another record")
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{name}: {len(found)} instructions" for name, found in self.debug_handle_map.items())
+        counts = ", ".join(
+            f"{name}: {counted(len(found), 'instruction')}" for name, found in self.debug_handle_map.items()
+        )
         extra = "".join(f", {name}" for name in sorted(self.graph_map))
         exported = ", with its exported program" if self.exported_program is not None else ""
         return f"ETRecord({counts or 'no compiled program'}{exported}{extra})"

@@ -21,6 +21,8 @@ __all__ = ["Event", "EventBlock", "PerfData", "TimeScale", "blocks_of", "data_fr
 AROUND_A_KERNEL = "OPERATOR_CALL"
 #: A delegate as a whole, around the events that its backend gives.
 AROUND_A_DELEGATE = "DELEGATE_CALL"
+#: One call of a method.
+EXECUTION = "Method::execute"
 
 #: What is told of the times of the runs.
 FIGURES = ("p10", "p50", "p90", "avg", "min", "max")
@@ -215,7 +217,7 @@ class EventBlock(Shown):
         bundled_input_index: Test case of a bundled program; -1 for none.
         run_output: Outputs of the method in the first run, if they were recorded.
         reference_output: Outputs that the ETRecord has for it.
-        method: Name of the method; "" for loading, or without an ETRecord.
+        method: Name of the method; "" for loading, and without an ETRecord where another runtime wrote the ETDump.
     """
 
     name: str
@@ -313,16 +315,25 @@ def blocks_of(
     groups: dict[Any, list[tuple[dict[_Place, _Seen], schema.RunData]]] = {}
     for run in dump.run_data:
         seen = _times(run, factor, converter)
-        groups.setdefault((run.name, run.bundled_input_index, tuple(seen)), []).append((seen, run))
+        groups.setdefault((run.name, _method_of(run), run.bundled_input_index, tuple(seen)), []).append((seen, run))
     blocks: list[EventBlock] = []
-    for (name, bundled, places), runs in groups.items():
+    for (name, method, bundled, places), runs in groups.items():
         values, outputs = _values(runs[0][1], buffer)
         events = [_event_of(place, [seen[place] for seen, _ in runs], parser, converter) for place in places]
         _give_values(events, places, values)
         for event in events:
             event._block = len(blocks)
-        blocks.append(EventBlock(name, events, source, target, bundled, outputs or None))
+        blocks.append(EventBlock(name, events, source, target, bundled, outputs or None, method=method))
     return blocks
+
+
+def _method_of(run: schema.RunData) -> str:
+    """The method that ran, which this package's runtime writes with the execution; "" otherwise."""
+    for event in run.events or ():
+        one = event.profile_event
+        if one is not None and one.name == EXECUTION and one.delegate_debug_metadata:
+            return bytes(one.delegate_debug_metadata).decode("utf-8", "replace")
+    return ""
 
 
 def _times(run: schema.RunData, factor: float, converter: TimeConverter | None) -> dict[_Place, _Seen]:
@@ -358,7 +369,7 @@ def _event_of(
         PerfData([one.duration for one in seen]),
         delegate_debug_identifier=place.delegate_id,
         is_delegated_op=place.delegate_id is not None,
-        _delegate_debug_metadatas=[one.metadata for one in seen if one.metadata],
+        _delegate_debug_metadatas=[one.metadata for one in seen if one.metadata and place.delegate_id is not None],
         _instruction_id=place.instruction if place.chain >= 0 else None,
         _delegate_metadata_parser=parser,
         _delegate_time_scale_converter=converter,

@@ -149,9 +149,7 @@ class Inspector(Shown):
             dump, values = os.path.join(folder, "run.etdp"), os.path.join(folder, "values.bin")
             program.write_etdump_result_to_file(dump, values)
             debug = values if os.path.exists(values) and os.path.getsize(values) else None
-            inspector = cls(dump, etrecord=etrecord, debug_buffer_path=debug, **options)
-        inspector._dump_name = "the program's ETDump"
-        return inspector
+            return cls(etdump_data=Path(dump).read_bytes(), etrecord=etrecord, debug_buffer_path=debug, **options)
 
     @property
     def unit(self) -> str:
@@ -191,9 +189,15 @@ class Inspector(Shown):
         return "\n".join(aligned(titles, cells, right=figures, indent=""))
 
     def save_data_to_tsv(
-        self, file: IO[str], include_units: bool = True, include_delegate_debug_data: bool = False
+        self,
+        file: IO[str] | str | os.PathLike[str],
+        include_units: bool = True,
+        include_delegate_debug_data: bool = False,
     ) -> None:
-        """Writes the events as tab-separated values, for spreadsheets."""
+        """Writes the events as tab-separated values, for spreadsheets, to an open file or a path."""
+        if isinstance(file, (str, os.PathLike)):
+            with open(file, "w", encoding="utf-8", newline="") as opened:
+                return self.save_data_to_tsv(opened, include_units, include_delegate_debug_data)
         rows = self._shown_rows(include_units, include_delegate_debug_data)
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(["", *(rows[0] if rows else ())])
@@ -430,8 +434,9 @@ class Inspector(Shown):
         program = self.get_exported_program(reference_graph or (f"{EDGE}/{block.method}" if block.method else None))
         inputs = record._representative_inputs
         exported = record.exported_program
-        if inputs is None and exported is not None and exported.example_inputs is not None:
-            inputs = tree_leaves(exported.example_inputs)
+        for one in (exported, program):
+            if inputs is None and one is not None and one.example_inputs is not None:
+                inputs = tree_leaves(one.example_inputs)
         if inputs is None or program is None:
             raise InvalidStateError(
                 f"{self._record_name} has no inputs to run its graph on; call update_representative_inputs(list(inputs)) "

@@ -100,7 +100,9 @@ class Profile(Shown):
             )
             for row in self.rows
         ]
-        facts = [counted(len(self.total.raw), "run"), f"a run {self.total.p50:.4g} {self.unit} (median)"]
+        runs = self.total.raw
+        facts = [counted(len(runs), "run"), f"a run {self.total.p50:.4g} {self.unit} (median)"] if runs else []
+        facts = facts or ["no instruction was recorded"]
         return Card(f"by {self.by}, {self.unit}", facts, head, rows)
 
 
@@ -223,7 +225,7 @@ class Machine:
     @staticmethod
     @functools.lru_cache(maxsize=4)
     def measured(num_threads: int = 1) -> Machine:
-        """Measures this machine, once in a process: the best of several matrix products and copies, 0.6 s in all.
+        """Measures this machine, once in a process: the best of several matrix products and copies, 1 s in all.
 
         By processor time, so that a busy machine has the peak of an idle one.
         """
@@ -232,15 +234,21 @@ class Machine:
         out = torch.empty(512, 512)
         macs = 0.0
         try:
+            levels = dict.fromkeys(_caches(), 0.0)
             # Several threads can at least what one can; on a busy machine they wait for each other and seem slower.
             for threads in {1, num_threads}:
                 torch.set_num_threads(threads)
                 macs = max(macs, size**3 / _best(lambda: torch.mm(a, b, out=out), threads))
-            torch.set_num_threads(num_threads)
+                # Half of a cache is copied, so that what else runs has room in it.
+                levels = {
+                    (level, nbytes): max(best, _copied(nbytes // 2, threads))
+                    for (level, nbytes), best in levels.items()
+                }
             memory = _copied(128 << 20, num_threads)
-            # Half of a cache is copied, so that what else runs has room in it.
-            levels = [(f"L{level}", nbytes, _copied(nbytes // 2, num_threads)) for level, nbytes in _caches()]
-            return Machine(macs, memory, tuple(CacheLevel(*one) for one in levels if one[2] > memory))
+            caches = (
+                CacheLevel(f"L{level}", nbytes, best) for (level, nbytes), best in levels.items() if best > memory
+            )
+            return Machine(macs, memory, tuple(caches))
         finally:
             torch.set_num_threads(before)
 

@@ -48,7 +48,7 @@ class RecordMap:
         events = [event for event in block.events if event._instruction_id is not None]
         if not events:
             return
-        block.method = self._method_of(events)
+        block.method = self._method_of(block.method, events)
         for event in events:
             event.debug_handles = self._handles(block.method, event)
             event.num_outputs = self._num_outputs(block.method, event)
@@ -60,15 +60,19 @@ class RecordMap:
             index = block.bundled_input_index if block.bundled_input_index not in (None, -1) else 0
             block.reference_output = list(outputs[index]) if isinstance(outputs[0], (list, tuple)) else list(outputs)
 
-    def _method_of(self, events: Sequence[Event]) -> str:
-        """The method whose instructions these are: ``forward`` where several fit."""
-        reasons = {name: self._misfit(name, events) for name in self._record.debug_handle_map}
+    def _method_of(self, told: str, events: Sequence[Event]) -> str:
+        """The method whose instructions these are: ``forward`` where the ETDump tells none and several fit."""
+        known = self._record.debug_handle_map
+        if told and told not in known:
+            reasons = dict.fromkeys(known, f"is not '{told}', which ran")
+        else:
+            reasons = {name: self._misfit(name, events) for name in ([told] if told else known)}
         fitting = [name for name, reason in reasons.items() if not reason]
         if fitting:
             return "forward" if "forward" in fitting else fitting[0]
-        told = "; ".join(f"method '{name}' {reason}" for name, reason in reasons.items()) or "it has no method"
+        why = "; ".join(f"method '{name}' {reason}" for name, reason in reasons.items()) or "it has no method"
         raise InvalidArgumentError(
-            f"{self._dump_name} and {self._record_name} are of different programs: of the ETRecord, {told}. "
+            f"{self._dump_name} and {self._record_name} are of different programs: of the ETRecord, {why}. "
             "Take the ETRecord of the program that ran, made by the same to_executorch()"
         )
 
