@@ -12,7 +12,9 @@ from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
 from executorch_py.devtools import Inspector, TimeScale, compare_results
+from executorch_py.devtools.etdump import schema_flatcc
 from executorch_py.devtools.inspector.numerical_comparator import NumericalComparatorBase
+from executorch_py.devtools.inspector.values import inflate
 from executorch_py.errors import InvalidArgumentError, InvalidProgramError, InvalidStateError, NotFoundError
 from tests.devtools.dumps import Dump, executions
 from tests.devtools.models import two_blocks
@@ -272,22 +274,33 @@ def test_files_that_are_none(record, tmp_path):
         Inspector()
 
 
-def test_damaged_files_never_end_the_process(record):
+def test_damaged_files_never_end_the_process(record, tmp_path):
     values = values_of(two_blocks()[0], two_blocks()[1][0])
-    dump = executions(record.instructions["forward"], RUNS[:1], values)
+    dump = executions(record.instructions["forward"], RUNS[:1], [*values, torch.empty(0, 4)])
+    (tmp_path / "values.bin").write_bytes(dump.buffer)
     numbers = random.Random(3)
     refused = 0
     for _ in range(400):
         bad = bytearray(dump.data)
         for _ in range(2):
             struct.pack_into(
-                "<I", bad, numbers.randrange(8, len(bad) - 4), numbers.choice((0, 1, 2**31, numbers.getrandbits(32)))
+                "<I",
+                bad,
+                numbers.randrange(8, len(bad) - 4),
+                numbers.choice((0, 1, 2**31, 2**32 - 1, numbers.getrandbits(32))),
             )
         try:
-            Inspector(etdump_data=bytes(bad), etrecord=record)
+            Inspector(etdump_data=bytes(bad), etrecord=record, debug_buffer_path=tmp_path / "values.bin")
         except (InvalidProgramError, InvalidArgumentError):
             refused += 1
     assert refused > 20
+
+
+@pytest.mark.parametrize("sizes", [[0, -4], [-(2**40), 0], [2**62, 2**62, 0], [2, 2**40], [5]])
+def test_tensors_that_the_debug_buffer_does_not_hold(sizes):
+    tensor = schema_flatcc.Tensor(et.ScalarType.FLOAT, sizes, [1] * len(sizes), 0)
+    with pytest.raises(InvalidProgramError, match="give the debug buffer that was written with this ETDump"):
+        inflate(schema_flatcc.Value("Tensor", tensor), bytes(16))
 
 
 def test_compare_results():

@@ -136,6 +136,15 @@ def test_a_layer_that_computes_something_else(name, partitioner):
         assert found.cause in ("kernel", "fusion")
 
 
+@pytest.mark.parametrize("partitioner", [None, DELEGATED])
+def test_a_recurrent_layer_that_computes_something_else(partitioner):
+    model, inputs = lstm()
+    weight = model.recurrent.weight_hh_l0.detach().reshape(-1).numpy()
+    found = first_divergence(with_other_weight(lowered(model, inputs, partitioner), weight), model, inputs)
+    assert found.module_path == "recurrent" and found.cause == "kernel" and "lstm" in found.what, str(found)
+    assert names_line(found.where, model, "classifier", "Recurrent.forward"), str(found)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "module", "text"),
     [

@@ -41,20 +41,21 @@ def _tensor(tensor: schema.Tensor, buffer: bytes | None) -> torch.Tensor | None:
     if buffer is None:
         return None
     dtype = dtype_of(int(tensor.scalar_type))
-    count = math.prod(tensor.sizes)
-    if count == 0:
-        return torch.empty(tensor.sizes, dtype=dtype)
     last = sum((size - 1) * stride for size, stride in zip(tensor.sizes, tensor.strides, strict=False))
-    start, end = tensor.offset or 0, (tensor.offset or 0) + (last + 1) * dtype.itemsize
+    start, is_empty = tensor.offset or 0, math.prod(tensor.sizes) == 0
+    end = start + (0 if is_empty else (last + 1) * dtype.itemsize)
     if (
         len(tensor.sizes) != len(tensor.strides)
         or min(*tensor.sizes, *tensor.strides, start, 0) < 0
         or end > len(buffer)
+        or math.prod(filter(None, tensor.sizes)) >= 1 << 62  # of no elements, and PyTorch counts the others
     ):
         raise InvalidProgramError(
             f"a tensor of the ETDump has shape {tuple(tensor.sizes)} at byte {start} of the debug buffer, which has "
             f"{len(buffer)}; give the debug buffer that was written with this ETDump"
         )
+    if is_empty:
+        return torch.empty(tensor.sizes, dtype=dtype)
     flat = torch.frombuffer(bytearray(buffer[start:end]), dtype=dtype)
     return flat.as_strided(tensor.sizes, tensor.strides)
 
