@@ -138,8 +138,8 @@ def _replace(model: fx.GraphModule, node: fx.Node, operator: Callable[..., Any])
             elif inner.op == "call_function":
                 new[inner] = model.graph.node_copy(inner, lambda old: new[old])
                 new[inner].meta = inherited_meta(node, inner.meta.get("val"))
-                if inner.target is scan and is_one_operator(node):
-                    mark_recurrent(new[inner])
+                if inner.target is scan:
+                    mark_recurrent(new[inner], is_one_operator=is_one_operator(node))
             else:
                 results = fx.map_arg(inner.args[0], lambda old: new[old])
     if isinstance(results, fx.Node):

@@ -1,7 +1,7 @@
 """Loops that stand for recurrent layers: their mark, and their steps written one behind the other.
 
-A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), and the compiler one operator of that. A
-backend that takes the steps themselves has them unrolled.
+A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), and the compiler one operator of that where
+it has one. A backend that takes the steps themselves has them unrolled.
 """
 
 import contextlib
@@ -18,19 +18,20 @@ from .rewriting import inherited_meta
 aten = torch.ops.aten
 scan = torch.ops.higher_order.scan
 
+#: Of recurrent layers -> whether the compiler has an operator for the whole layer.
 _MARK = "executorch_py.recurrent"
 
 
 @contextlib.contextmanager
 def a_recurrent_layer() -> Iterator[None]:
-    """While active, loops that are traced are recurrent layers."""
+    """While active, loops that are traced are recurrent layers that become one operator."""
     with fx.traceback.preserve_node_meta(), fx.traceback.annotate({_MARK: True}):
         yield
 
 
-def mark_recurrent(node: fx.Node) -> None:
+def mark_recurrent(node: fx.Node, *, is_one_operator: bool) -> None:
     """Says of a loop that it is a recurrent layer."""
-    node.meta["custom"] = {**(node.meta.get("custom") or {}), _MARK: True}
+    node.meta["custom"] = {**(node.meta.get("custom") or {}), _MARK: is_one_operator}
 
 
 def _body(module: fx.GraphModule, loop: fx.Node) -> fx.Graph:
@@ -40,16 +41,17 @@ def _body(module: fx.GraphModule, loop: fx.Node) -> fx.Graph:
     return graph
 
 
-def is_recurrent(node: fx.Node) -> bool:
-    """Whether a node is a loop that stands for a recurrent layer."""
-    return node.target is scan and _MARK in (node.meta.get("custom") or {})
+def _mark_of(node: fx.Node) -> bool | None:
+    """The mark of a loop that stands for a recurrent layer; None: it is no such loop."""
+    custom: dict[str, bool] = node.meta.get("custom") or {}
+    return custom.get(_MARK) if node.target is scan else None
 
 
 def parts_of_recurrent(module: fx.GraphModule) -> set[fx.Node]:
     """The nodes that become one operator with recurrent layers: their steps, and what makes floats of their items."""
     found: set[fx.Node] = set()
     for node in module.graph.nodes:
-        if is_recurrent(node):
+        if _mark_of(node):
             found |= set(_body(module, node).nodes)
             items = node.args[2][0]
             if items.target is aten.flip.default:
@@ -63,7 +65,7 @@ def unroll_recurrent(program: ExportedProgram) -> None:
     """Writes the steps of recurrent layers one behind the other, in place, where their number is known."""
     module = program.graph_module
     for node in list(module.graph.nodes):
-        if is_recurrent(node) and isinstance(node.args[2][0].meta["val"].shape[0], int):
+        if _mark_of(node) is not None and isinstance(node.args[2][0].meta["val"].shape[0], int):
             _unroll(program, node)
     module.graph.eliminate_dead_code()
     module.recompile()
