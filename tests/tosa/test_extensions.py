@@ -134,6 +134,23 @@ def test_deep_products_of_16_bits() -> None:
     _same_as_the_reference(bytes(delegates_of(bytes(program.buffer))[0].payload), [np.zeros((4, 3000), np.int16)])
 
 
+class _Product(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+
+def test_products_far_beyond_their_result() -> None:
+    """Samples in which one factor is always small: RESCALE multiplies by so much that not every product may come."""
+    small = torch.tensor([[1.0, 1e-5]])
+    inputs = (small, small.flip(1))
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a16w8"]())
+    exported = quantizer.quantize(_Product().eval(), inputs, annotating, [inputs])
+    program, plain = _lowered(exported), et.to_edge_transform_and_lower(exported).to_executorch()
+    ones = torch.ones(1, 2)
+    for given in (inputs, (ones, ones), (ones, -ones), (ones, small * 3), (-small, ones * 2e-5)):
+        assert torch.equal(_run(program, given)[0], _run(plain, given)[0])
+
+
 def test_weights_of_4_bits_stay_so() -> None:
     """Only where the specification has them."""
     model, inputs = nn.Linear(512, 64), (torch.randn(1, 512),)

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.codegen.flatbuffer import read_root
+from executorch_py.codegen.pte_delegates import delegates_of
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 from tests.conformance.shared_networks import SharedNetwork
 
@@ -28,6 +30,16 @@ def _quantized(model: nn.Module, inputs: Inputs, config: Any = "static_int8") ->
 def _whole() -> quantizer.TOSAQuantizer:
     """The quantizer that leaves no floats between."""
     return quantizer.TOSAQuantizer().set_global(quantizer.get_symmetric_quantization_config(is_per_channel=True))
+
+
+RESHAPE = 57
+
+
+def operators_of(payload: bytes) -> list[int]:
+    """The numbers of a graph's operators, in their order."""
+    (region,) = read_root(payload, b"TOSA").tables(1)
+    (block,) = region.tables(1)
+    return [operator.scalar(0, "I") for operator in block.tables(1)]
 
 
 def _run(program: Any, inputs: Inputs) -> Any:
@@ -93,6 +105,15 @@ CASES: dict[str, tuple[nn.Module, Inputs]] = {
     "max pool, ceil mode": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.MaxPool2d(2, 2, ceil_mode=True)), IMAGE),
     "average pool": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.AvgPool2d(3, 2), nn.Conv2d(6, 2, 1)), IMAGE),
     "average pool of all": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.AvgPool2d((7, 9)), nn.Flatten(1)), IMAGE),
+    "padded average as large as its image": (
+        nn.Sequential(nn.Conv2d(4, 6, (7, 9)), nn.AvgPool2d(3, 1, 1)),
+        IMAGE,
+    ),
+    "result that goes on": (
+        _Net(lambda m, x: (y := m.a(x), m.b(y)), a=nn.Conv2d(4, 4, 3), b=nn.Conv2d(4, 2, 3)),
+        IMAGE,
+    ),
+    "largest of a channel": (nn.Sequential(nn.Conv2d(4, 6, 3), _Net(lambda m, x: x.amax((2, 3)))), IMAGE),
     "adaptive pool": (nn.Sequential(nn.Conv2d(4, 6, (2, 4)), nn.AdaptiveAvgPool2d((4, 2))), IMAGE),
     "flatten": (nn.Sequential(nn.Conv2d(4, 3, 3), nn.Flatten(1), nn.Linear(189, 4)), IMAGE),
     "residual sum": (_Net(lambda m, x: m.b(x + m.a(x)), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 2, 3)), IMAGE),
@@ -110,6 +131,11 @@ CASES: dict[str, tuple[nn.Module, Inputs]] = {
         _Net(lambda m, x: m.b(m.a(x).permute(0, 2, 3, 1)), a=nn.Conv2d(4, 5, 3), b=nn.Linear(5, 3)),
         IMAGE,
     ),
+    "pixels from channels and back": (
+        nn.Sequential(nn.Conv2d(4, 12, 3), nn.PixelShuffle(2), nn.Conv2d(3, 2, 1), nn.PixelUnshuffle(2)),
+        IMAGE,
+    ),
+    "larger image": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.Upsample(scale_factor=2), nn.Conv2d(6, 2, 3)), IMAGE),
     "padding": (_Net(lambda m, x: m.b(F.pad(m.a(x), (1, 2, 0, 1))), a=nn.Conv2d(4, 4, 1), b=nn.Conv2d(4, 2, 3)), IMAGE),
 }
 
@@ -190,6 +216,12 @@ WHOLE_CASES: dict[str, tuple[nn.Module, Inputs]] = {
     ),
     "lstm": (_Recurrent(nn.LSTM(12, 6, batch_first=True)), ROWS),
     "lstm of two layers, both directions": (_Recurrent(nn.LSTM(12, 4, 2, bidirectional=True)), ROWS),
+    "lstm with a projection": (_Recurrent(nn.LSTM(12, 6, proj_size=4)), ROWS),
+    "rnn": (_Recurrent(nn.RNN(12, 6, batch_first=True)), ROWS),
+    "rnn, relu, two layers, both directions": (
+        _Recurrent(nn.RNN(12, 4, 2, nonlinearity="relu", bidirectional=True)), ROWS,
+    ),
+    "1-D average": (nn.Sequential(nn.Conv1d(5, 6, 3), nn.AvgPool1d(3, 1, 1)), ROWS),
     "gru": (nn.Sequential(_Recurrent(nn.GRU(12, 6)), nn.Linear(6, 3)), ROWS),
 }  # fmt: skip
 
@@ -240,6 +272,34 @@ def test_operators_of_floats_are_left_with_a_reason() -> None:
 def test_moved_integers_end_before_floats() -> None:
     model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.AvgPool1d(3, 1, 1))
     assert "integers end before it" in _refusals(model, (torch.randn(2, 4, 10),))
+
+
+def test_a_dynamic_batch_is_left_with_what_to_do() -> None:
+    inputs, batch = (torch.randn(2, 4),), torch.export.Dim("batch", min=1, max=8)
+    exported = quantizer.quantize(nn.Linear(4, 3).eval(), inputs, "static_int8", [inputs], dynamic_shapes=({0: batch},))
+    partitioner = TOSAPartitioner()
+    program = et.to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    assert "export the model for one size, without dynamic_shapes" in " ".join(partitioner.refusals.values())
+    given = (torch.randn(5, 4),)
+    assert torch.equal(
+        _run(program, given)[0], _run(et.to_edge_transform_and_lower(exported).to_executorch(), given)[0]
+    )
+
+
+def test_operators_that_have_a_form_on_floats_only() -> None:
+    """Their reason is not about floats: the profile INT has none."""
+    model = nn.Sequential(nn.Conv2d(4, 6, 3), _Net(lambda m, x: x.amax(1).prod(1)))
+    assert "a tensor without floats" not in _refusals(model, IMAGE)
+
+
+@pytest.mark.parametrize("accelerator", [None, "ethos-u55-128", "ethos-u85-256"])
+def test_squeeze_and_excite_reshapes_nothing(accelerator: str | None) -> None:
+    """An image that is averaged and scaled has two readers: a RESHAPE of it would be a copy on the NPU."""
+    model = CASES["scaled by channel"][0]
+    exported = _quantized(model, IMAGE)
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner(accelerator=accelerator)])
+    (part,) = delegates_of(bytes(edge.to_executorch().buffer))
+    assert RESHAPE not in operators_of(part.payload)
 
 
 def test_a_rank_above_six_is_left_with_a_reason() -> None:
@@ -302,6 +362,21 @@ def test_quantizers_of_this_backend() -> None:
         quantizer.TOSAQuantizer("TOSA-1.0+FP")
     with pytest.raises(NotSupportedError, match="kind dynamic"):
         quantizer.TOSAQuantizer().set_global("dynamic_int8")
+
+
+class _KeepsAttention(quantizer.TOSAQuantizer):
+    """A table of patterns without two rows."""
+
+    patterns = tuple(row for row in quantizer.TOSAQuantizer.patterns if row.name not in ("matmul", "softmax"))
+
+
+def test_a_quantizer_of_ones_own() -> None:
+    model, inputs = WHOLE_CASES["attention"]
+    config = quantizer.get_symmetric_quantization_config(is_per_channel=True)
+    exported = _quantized(model, inputs, _KeepsAttention().set_global(config))
+    edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()])
+    left = [name for name in _left(edge) if "quantize" not in name]
+    assert "aten._softmax.default" in left and "aten.linear.default" not in left
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:

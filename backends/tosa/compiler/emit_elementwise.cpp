@@ -64,31 +64,37 @@ Error emit_narrow_sum(Lowering& lowering, const ir::Node& node, payload::Op op) 
   return Error::Ok;
 }
 
-/// Of 16 bits, as WideSum has it.
+/// Of 16 bits.
 Error emit_wide_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
-  const Operands pair = operands_of(lowering, node, {kSelf, kOther});
-  const float output_scale = scale_of(node, kOutputScale);
-  const float scales[] = {scale_of(node, kSelfScale) / output_scale, scale_of(node, kOtherScale) / output_scale};
-  int exponent = 0;
-  std::frexp(std::max(scales[0], scales[1]), &exponent);
-  const int shift = kWideSumBits - exponent;
-  TensorId scaled[2];
-  for (size_t i = 0; i < 2; ++i) {
-    const auto factor = exact_rescale(std::ldexp(scales[i], shift), INT16_MAX + 1);
-    if (!factor) {
-      return lowering.refuse(node, "cannot rescale by " + std::to_string(scales[i]));
-    }
-    scaled[i] = lowering.rescale(pair.ids[i], payload::DType_INT32, {*factor}, 0, 0);
+  const auto by = wide_sum_of(node);
+  if (!by) {
+    return lowering.refuse(node, "cannot add with scales that are so far apart");
   }
-  const TensorId sum = lowering.binary(op, scaled[0], scaled[1], pair.shape);
+  const Operands pair = operands_of(lowering, node, {kSelf, kOther});
+  const auto scaled = [&](size_t i, const Rescale& factor) {
+    return lowering.rescale(pair.ids[i], payload::DType_INT32, {factor}, 0, 0);
+  };
+  const TensorId a = scaled(0, by->a);
+  const TensorId sum = lowering.binary(op, a, scaled(1, by->b), pair.shape);
   const Output output = output_of(node);
-  const Rescale back{1 << 30, static_cast<int8_t>(30 + shift)};
-  const TensorId out = lowering.rescale(sum, payload::DType_INT16, {back}, 0, output.zero_point);
+  const TensorId out = lowering.rescale(sum, payload::DType_INT16, {by->back}, 0, output.zero_point);
   lowering.set(node.result(), pair.form, lowering.clamp(out, output));
   return Error::Ok;
 }
 
 }  // namespace
+
+/// As numerics' WideSum has it.
+std::optional<WideSumRescales> wide_sum_of(const ir::Node& node) {
+  const float output_scale = scale_of(node, kOutputScale);
+  const float a = scale_of(node, kSelfScale) / output_scale, b = scale_of(node, kOtherScale) / output_scale;
+  int exponent = 0;
+  std::frexp(std::max(a, b), &exponent);
+  const int shift = kWideSumBits - exponent;
+  const auto of_a = exact_rescale(std::ldexp(a, shift)), of_b = exact_rescale(std::ldexp(b, shift));
+  return of_a && of_b ? std::optional(WideSumRescales{*of_a, *of_b, {1 << 30, static_cast<int8_t>(30 + shift)}})
+                      : std::nullopt;
+}
 
 Error emit_sum(Lowering& lowering, const ir::Node& node, payload::Op op) {
   return node.result()->type.tensor.dtype == ScalarType::Short ? emit_wide_sum(lowering, node, op)
@@ -130,9 +136,8 @@ Error emit_requantize(Lowering& lowering, const ir::Node& node) {
     out = lowering.clamp(out, output);
   } else {
     const float factor = static_cast<float>(in->scale) / static_cast<float>(result->scale);
-    const int64_t largest = reach_of(lowering.writer.type_of(out), in->zero_point);
-    const auto exact = exact_rescale(factor, largest);
-    if (!exact) {
+    const auto exact = exact_rescale(factor);
+    if (!exact || reach_of(*exact) < reach_of(lowering.writer.type_of(out), in->zero_point)) {
       return lowering.refuse(node, "cannot rescale by " + std::to_string(factor));
     }
     out = lowering.rescale(out, lowering.writer.type_of(out), {*exact}, in->zero_point, output.zero_point);

@@ -30,6 +30,22 @@ TensorId part_of(Lowering& lowering, const ir::Value* value, Form form, size_t d
   return lowering.slice(from, starts, sizes);
 }
 
+/// Repeats a tensor along its axes.
+TensorId tile(Lowering& lowering, TensorId from, const std::vector<int64_t>& times) {
+  PayloadWriter& writer = lowering.writer;
+  Shape shape = writer.shape_of(from);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    shape[d] *= static_cast<int32_t>(times[d]);
+  }
+  if (shape == writer.shape_of(from)) {
+    return from;
+  }
+  const TensorId multiples = writer.add_shape(times);
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_TILE, payload::CreateTileAttribute(writer.builder).Union(), {from, multiples}, out);
+  return out;
+}
+
 }  // namespace
 
 Error emit_view(Lowering& lowering, const ir::Node& node) {
@@ -186,6 +202,46 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
+/// Channels become pixels, or pixels channels: in both forms the same permutation of six axes.
+Error emit_pixel_shuffle(Lowering& lowering, const ir::Node& node) {
+  const bool shuffles = node.op == op::pixel_shuffle;
+  const ops::PixelShuffle call(node);
+  const ir::Value* value = call.self().value();
+  const Form form = lowering.form_of(value);
+  const auto r = static_cast<int32_t>(*int_of(call.upscale_factor()));
+  const Shape wide = Lowering::shape_of((shuffles ? node.result() : value)->type.tensor, Form::kRowMajor);
+  const int32_t n = wide[0], c = wide[1], h = wide[2] / r, w = wide[3] / r;
+  const bool is_image = form == Form::kImage;
+  const Shape six = shuffles ? (is_image ? Shape{n, h, w, c, r, r} : Shape{n, c, r, r, h, w})
+                             : (is_image ? Shape{n, h, r, w, r, c} : Shape{n, c, h, r, w, r});
+  const std::vector<int32_t> perms =
+      shuffles ? std::vector<int32_t>{0, 1, 4, 2, 5, 3} : std::vector<int32_t>{0, 1, 3, 5, 2, 4};
+  const TensorId moved = lowering.transpose(lowering.reshape(lowering.get(value, form), six), perms);
+  lowering.set(node.result(), form, lowering.reshape(moved, Lowering::shape_of(node.result()->type.tensor, form)));
+  return Error::Ok;
+}
+
+/// Each pixel of an image several times.
+Error emit_upsample(Lowering& lowering, const ir::Node& node) {
+  const ir::Value* value = node.args()[0].value();
+  const Form form = lowering.form_of(value);
+  const Shape from = Lowering::shape_of(value->type.tensor, form),
+              to = Lowering::shape_of(node.result()->type.tensor, form);
+  Shape split;  // an axis of its own for the copies of an element
+  std::vector<int64_t> times;
+  for (size_t d = 0; d < from.size(); ++d) {
+    split.push_back(from[d]);
+    times.push_back(1);
+    if (to[d] != from[d]) {
+      split.push_back(1);
+      times.push_back(to[d] / from[d]);
+    }
+  }
+  const TensorId copies = tile(lowering, lowering.reshape(lowering.get(value, form), split), times);
+  lowering.set(node.result(), form, lowering.reshape(copies, to));
+  return Error::Ok;
+}
+
 /// Repeats elements along each dim until the result is full.
 Error emit_expand(Lowering& lowering, const ir::Node& node) {
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
@@ -196,15 +252,7 @@ Error emit_expand(Lowering& lowering, const ir::Node& node) {
   for (size_t d = 0; d < shape.size(); ++d) {
     times.push_back(shape[d] / own[d]);
   }
-  if (own == shape) {
-    lowering.set(node.result(), Form::kRowMajor, from);
-    return Error::Ok;
-  }
-  PayloadWriter& writer = lowering.writer;
-  const TensorId multiples = writer.add_shape(times);
-  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
-  writer.add(payload::Op_TILE, payload::CreateTileAttribute(writer.builder).Union(), {from, multiples}, out);
-  lowering.set(node.result(), Form::kRowMajor, out);
+  lowering.set(node.result(), Form::kRowMajor, tile(lowering, from, times));
   return Error::Ok;
 }
 

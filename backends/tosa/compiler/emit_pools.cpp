@@ -60,51 +60,18 @@ TensorId reduce_sum(Lowering& lowering, TensorId from, size_t dim) {
   return out;
 }
 
-/// Averages of whole images. A convolution of each channel with a kernel as large as the image keeps an NPU waiting:
-/// Vela estimates half as many cycles for one convolution of all channels, which stand where columns stood, and on U55
-/// and U65 fewer still for REDUCE_SUM.
-Error emit_whole(Lowering& lowering, const ir::Node& node, TensorId image, const Average& average) {
+/// Sums of an image's windows: a convolution of each channel with ones.
+TensorId window_sums(Lowering& lowering, TensorId image, const Windows& windows, int64_t zero_point) {
   PayloadWriter& writer = lowering.writer;
-  const Shape shape = writer.shape_of(image);
-  const int32_t batch = shape[0], area = shape[1] * shape[2], channels = shape[3];
-  const Accelerator* device = read_target(lowering.compile_specs()).accelerator;
-  if (device != nullptr && device->sums_by_reduction) {
-    const TensorId pixels = lowering.reshape(image, {batch, area, channels});
-    return emit_averages(lowering, node, reduce_sum(lowering, lowering.widen(pixels, average.zero_point), 1), average,
-                         area);
-  }
-  const std::vector<int8_t> ones(static_cast<size_t>(area), 1);
-  const std::vector<int32_t> zero = {0}, pad = {0, 0, 0, 0}, step = {1, 1};
-  const std::vector<TensorId> inputs = {
-      lowering.reshape(image, {batch, area, channels, 1}),
-      writer.add_numbers(payload::DType_INT8, {1, area, 1, 1}, ones), lowering.bias(image, zero),
-      lowering.scalar(writer.type_of(image), average.zero_point), lowering.scalar(payload::DType_INT8, 0)};
-  const TensorId sums = writer.add_tensor(lowering.sum_type(image), {batch, 1, channels, 1});
-  const auto attribute =
-      payload::CreateConv2dAttributeDirect(writer.builder, &pad, &step, &step, false, lowering.sum_type(image));
-  writer.add(payload::Op_CONV2D, attribute.Union(), inputs, sums);
-  return emit_averages(lowering, node, sums, average, area);
-}
-
-/// Averages of windows are convolutions of each channel with ones: the sums are exact, and rounded once. AVG_POOL2D
-/// would round to the scale of the input first.
-Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& windows, const Average& average) {
-  PayloadWriter& writer = lowering.writer;
-  const TensorId image =
-      lowering.crop(lowering.get(node.args()[0].value(), Form::kImage), windows.rows.crop, windows.columns.crop);
   const Shape shape = writer.shape_of(image);
   const int32_t channels = shape[3];
-  const int64_t area = windows.rows.kernel * windows.columns.kernel;
-  if (area == int64_t{shape[1]} * shape[2]) {
-    return emit_whole(lowering, node, image, average);
-  }
-  const std::vector<int8_t> ones(static_cast<size_t>(area * channels), 1);
-  const std::vector<int32_t> zeros(static_cast<size_t>(channels), 0);
   const std::vector<int32_t> kernel = windows.kernel(), pad = windows.pad(), stride = windows.stride(),
                              dilation = {1, 1};
+  const std::vector<int8_t> ones(static_cast<size_t>(kernel[0]) * static_cast<size_t>(kernel[1] * channels), 1);
+  const std::vector<int32_t> zeros(static_cast<size_t>(channels), 0);
   const std::vector<TensorId> inputs = {
       image, writer.add_numbers(payload::DType_INT8, {kernel[0], kernel[1], channels, 1}, ones),
-      lowering.bias(image, zeros), lowering.scalar(writer.type_of(image), average.zero_point),
+      lowering.bias(image, zeros), lowering.scalar(writer.type_of(image), zero_point),
       lowering.scalar(payload::DType_INT8, 0)};
   const TensorId sums = writer.add_tensor(
       lowering.sum_type(image),
@@ -112,6 +79,43 @@ Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& wind
   const auto attribute = payload::CreateDepthwiseConv2dAttributeDirect(writer.builder, &pad, &stride, &dilation, false,
                                                                        lowering.sum_type(image));
   writer.add(payload::Op_DEPTHWISE_CONV2D, attribute.Union(), inputs, sums);
+  return sums;
+}
+
+/// Sums of whole images. A window as large as the image keeps an NPU waiting, and the other forms want a RESHAPE, which
+/// copies where the image has other readers. So rows are summed up as windows, and then halves of what is left.
+TensorId whole_sums(Lowering& lowering, TensorId image, int64_t zero_point) {
+  PayloadWriter& writer = lowering.writer;
+  const Shape shape = writer.shape_of(image);
+  const Windows rows{make_window(shape[1], shape[1], 1, 1, 0, 1), make_window(shape[2], 1, 1, 1, 0, shape[2])};
+  TensorId sums = window_sums(lowering, image, rows, zero_point);
+  if (writer.type_of(sums) == payload::DType_INT48) {  // they fit 32 bits (op_support.cpp), which can be added
+    sums = lowering.rescale(sums, payload::DType_INT32, {Rescale{1 << 14, 14}}, 0, 0);
+  }
+  const auto columns = [&](int32_t first, int32_t count) {
+    return lowering.slice(sums, {0, 0, first, 0}, {shape[0], 1, count, shape[3]});
+  };
+  const auto add = [&](TensorId a, TensorId b) { return lowering.binary(payload::Op_ADD, a, b, writer.shape_of(a)); };
+  std::vector<TensorId> odd;
+  for (int32_t left = shape[2]; left > 1; left /= 2) {
+    if (left % 2 == 1) {
+      odd.push_back(columns(left - 1, 1));
+    }
+    sums = add(columns(0, left / 2), columns(left / 2, left / 2));
+  }
+  return std::accumulate(odd.begin(), odd.end(), sums, add);
+}
+
+/// Averages of windows: the sums are exact, and rounded once. AVG_POOL2D would round to the scale of the input first.
+Error emit_windows(Lowering& lowering, const ir::Node& node, const Windows& windows, const Average& average) {
+  const TensorId image =
+      lowering.crop(lowering.get(node.args()[0].value(), Form::kImage), windows.rows.crop, windows.columns.crop);
+  const Shape shape = lowering.writer.shape_of(image);
+  const int64_t area = windows.rows.kernel * windows.columns.kernel;
+  const bool is_whole = windows.rows.out * windows.columns.out == 1 && windows.rows.kernel == shape[1] &&
+                        windows.columns.kernel == shape[2];
+  const TensorId sums = is_whole ? whole_sums(lowering, image, average.zero_point)
+                                 : window_sums(lowering, image, windows, average.zero_point);
   return emit_averages(lowering, node, sums, average, area);
 }
 

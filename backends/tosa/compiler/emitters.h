@@ -16,6 +16,12 @@ Error emit_matmul(Lowering& lowering, const ir::Node& node);
 // emit_elementwise.cpp
 Error emit_add(Lowering& lowering, const ir::Node& node);
 Error emit_sub(Lowering& lowering, const ir::Node& node);
+/// Of a quantized_add or _sub of 16 bits: a RESCALE of each operand and one of their sum; nothing where RESCALE has
+/// none.
+struct WideSumRescales {
+  Rescale a, b, back;
+};
+std::optional<WideSumRescales> wide_sum_of(const ir::Node& node);
 Error emit_mul(Lowering& lowering, const ir::Node& node);
 Error emit_dequantize(Lowering& lowering, const ir::Node& node);
 Error emit_requantize(Lowering& lowering, const ir::Node& node);
@@ -45,6 +51,8 @@ Error emit_unbind(Lowering& lowering, const ir::Node& node);
 Error emit_stack(Lowering& lowering, const ir::Node& node);
 Error emit_concatenate(Lowering& lowering, const ir::Node& node);
 Error emit_pad(Lowering& lowering, const ir::Node& node);
+Error emit_pixel_shuffle(Lowering& lowering, const ir::Node& node);
+Error emit_upsample(Lowering& lowering, const ir::Node& node);
 Error emit_expand(Lowering& lowering, const ir::Node& node);
 
 }  // namespace et::backends::tosa::compiler

@@ -20,7 +20,9 @@ using passes::number_of;
 constexpr const char* kTaken = "";
 constexpr size_t kDims = ops::arguments::sum_dim_IntList::kDim;  // of all reductions that have them
 
-std::string floats(const Question& q) { return is_floating(q.type(0).dtype) ? kTaken : "a tensor without floats"; }
+std::string floats(const Question& q) {
+  return is_floating(q.type(0).dtype) ? kTaken : "a form on integers is not written yet";
+}
 std::string bools(const Question& q) {
   return q.type(0).dtype == ScalarType::Bool ? kTaken : "a tensor that is not torch.bool";
 }
@@ -50,6 +52,11 @@ std::string reduction(const Question& q) {
 std::string sum(const Question& q) {
   const std::string why = floats(q);
   return why.empty() ? reduction(q) : why;
+}
+
+/// Of integers as of floats.
+std::string extreme(const Question& q) {
+  return q.type(0).dtype == ScalarType::Bool ? "the largest of truth values" : reduction(q);
 }
 
 std::string truth(const Question& q) {
@@ -323,8 +330,8 @@ constexpr OperatorRow kRows[] = {
     {op::mean_dim, "REDUCE_SUM, MUL", &sum, &emit_sum<true>},
     {op::var_correction, "REDUCE_SUM, MUL", &variance, &emit_variance<false>},
     {op::std_correction, "REDUCE_SUM, MUL, RSQRT", &variance, &emit_variance<true>},
-    {op::amax, "REDUCE_MAX", &sum, &emit_reduction<payload::Op_REDUCE_MAX>},
-    {op::amin, "REDUCE_MIN", &sum, &emit_reduction<payload::Op_REDUCE_MIN>},
+    {op::amax, "REDUCE_MAX", &extreme, &emit_reduction<payload::Op_REDUCE_MAX>},
+    {op::amin, "REDUCE_MIN", &extreme, &emit_reduction<payload::Op_REDUCE_MIN>},
     {op::prod_dim_int, "REDUCE_PRODUCT", &sum, &emit_reduction<payload::Op_REDUCE_PRODUCT>},
     {op::any_dim, "REDUCE_ANY", &truth, &emit_reduction<payload::Op_REDUCE_ANY>},
     {op::all_dim, "REDUCE_ALL", &truth, &emit_reduction<payload::Op_REDUCE_ALL>},

@@ -419,12 +419,25 @@ Error Lowering::to_16_bits(const ir::Node& node, TensorId sums, const std::vecto
     sums = rescale(sums, payload::DType_INT32, {Rescale{1 << 14, static_cast<int8_t>(14 + surplus)}}, 0, 0);
   }
   std::vector<Rescale> rescales;
+  int64_t reach = INT32_MAX;
   for (const float factor : factors) {
-    const auto exact = exact_rescale(std::ldexp(factor, surplus), largest >> surplus);
+    const auto exact = exact_rescale(std::ldexp(factor, surplus));
     if (!exact) {
       return refuse(node, "cannot rescale by " + std::to_string(factor));
     }
     rescales.push_back(*exact);
+    reach = std::min(reach, reach_of(*exact));
+  }
+  if (reach < largest >> surplus) {
+    const Shape shape = writer.shape_of(sums);
+    const auto bound = [&](payload::Op op, int64_t value) {
+      sums = binary(op, sums,
+                    writer.add_numbers(payload::DType_INT32, Shape(shape.size(), 1),
+                                       std::vector<int32_t>{static_cast<int32_t>(value)}),
+                    shape);
+    };
+    bound(payload::Op_MINIMUM, reach);
+    bound(payload::Op_MAXIMUM, -reach);
   }
   *out = clamp(rescale(sums, payload::DType_INT16, rescales, 0, output.zero_point), output);
   return Error::Ok;

@@ -7,6 +7,7 @@
 #include "backends/tosa/compiler/float_operators.h"
 #include "backends/tosa/compiler/limits.h"
 #include "ir/op_views.h"
+#include "numerics/exact_factor.h"
 #include "numerics/integer_softmax.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
@@ -26,10 +27,10 @@ constexpr int64_t kMaxExtent = 1 << 30;
 
 /// What `vela --supported-ops-report` (5.2) says of TOSA operators: U85 has level 8K whole, but no more channels.
 constexpr Accelerator kAccelerators[] = {
-    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, false, true},
-    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, false, true},
+    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, false},
+    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, false},
     {"ethos-u85", kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, 65536,
-     kMaxKernel, true, false},
+     kMaxKernel, true},
 };
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -49,9 +50,16 @@ std::string depth_refusal(const Question& q, int64_t depth) {
          number(device->max_depth);
 }
 
-std::string product_factors_refusal(const Question& q, size_t scales, double in, double out) {
+/// The same of sums of `terms` products, which lose some digits where results have 16 bits.
+std::string sum_factor_refusal(const Question& q, double factor, int64_t terms, int bits) {
+  const bool is_wide = q.result_type().dtype == ScalarType::Short;
+  const std::string why = factor_refusal(std::ldexp(factor, is_wide ? surplus_bits(terms, bits) : 0));
+  return why.empty() ? factor_refusal(factor) : why;
+}
+
+std::string product_factors_refusal(const Question& q, size_t scales, double in, double out, int64_t terms) {
   for (const double scale : passes::numbers_of(*passes::constant_of(q.program, q.arg(scales)))) {
-    if (const std::string why = factor_refusal(in * scale / out); !why.empty()) {
+    if (const std::string why = sum_factor_refusal(q, in * scale / out, terms, kWeightedBits); !why.empty()) {
       return why;
     }
   }
@@ -62,9 +70,12 @@ std::string convolution(const Question& q) {
   using namespace ops::arguments::et_quantized_convolution;
   std::string why = constants_refusal(q, {kWeight, kWeightScales, kBias});
   why = why.empty() ? convolution_refusal(q, kConvolutionOfIntegers, false) : why;
-  why = why.empty() ? depth_refusal(q, q.type(kWeight).dims[1].max) : why;
+  const ir::TensorType& weight = q.type(kWeight);
+  why = why.empty() ? depth_refusal(q, weight.dims[1].max) : why;
+  const int64_t in_a_byte = weight.dtype == ScalarType::Byte ? 2 : 1;
+  const int64_t terms = weight.max_numel() * in_a_byte / q.result_type().dims[1].max;
   return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
-                                               *number_of(q.arg(kOutputScale)))
+                                               *number_of(q.arg(kOutputScale)), terms)
                      : why;
 }
 
@@ -74,16 +85,17 @@ std::string linear(const Question& q) {
     return "a scalar";
   }
   std::string why = constants_refusal(q, {kWeight, kWeightScales, kBias});
-  why = why.empty() ? depth_refusal(q, q.type(kInput).dims.back().max) : why;
+  const int64_t terms = q.type(kInput).dims.back().max;
+  why = why.empty() ? depth_refusal(q, terms) : why;
   return why.empty() ? product_factors_refusal(q, kWeightScales, *number_of(q.arg(kInputScale)),
-                                               *number_of(q.arg(kOutputScale)))
+                                               *number_of(q.arg(kOutputScale)), terms)
                      : why;
 }
 
 std::string matmul(const Question& q) {
   using namespace ops::arguments::et_quantized_matmul;
-  return factor_refusal(*number_of(q.arg(kSelfScale)) * *number_of(q.arg(kMat2Scale)) /
-                        *number_of(q.arg(kOutputScale)));
+  const double factor = *number_of(q.arg(kSelfScale)) * *number_of(q.arg(kMat2Scale)) / *number_of(q.arg(kOutputScale));
+  return sum_factor_refusal(q, factor, q.type(kSelf).dims.back().max, kProductBits);
 }
 
 /// Sums are exact in 21 bits where the larger scale is between 2^-10 and 2^8 of the result's.
@@ -91,7 +103,10 @@ std::string sum(const Question& q) {
   using namespace ops::arguments::et_quantized_add;
   const auto scale = [&](size_t i) { return static_cast<float>(*number_of(q.arg(i))); };
   const float largest = std::max(scale(kSelfScale), scale(kOtherScale)) / scale(kOutputScale);
-  return largest >= 0x1p-10f && largest < 0x1p+8f ? kTaken : "scales of operands and result that are too far apart";
+  const bool is_wide = q.result_type().dtype == ScalarType::Short;
+  return largest >= 0x1p-10f && largest < 0x1p+8f && (!is_wide || wide_sum_of(q.node))
+             ? kTaken
+             : "scales of operands and result that are too far apart";
 }
 
 std::string product(const Question& q) {
@@ -241,6 +256,17 @@ std::string split(const Question& q) {
   return int_of(ops::SplitCopyTensor(q.node).dim()) ? kTaken : "a dim that is computed at run time";
 }
 
+std::string pixel_shuffle(const Question& q) {
+  return q.type(0).rank() != 4                                ? "only images of rank 4"
+         : int_of(ops::PixelShuffle(q.node).upscale_factor()) ? kTaken
+                                                              : "a factor that is computed at run time";
+}
+
+std::string upsample(const Question& q) {
+  const auto is_whole = [&](size_t d) { return q.result_type().dims[d].max % q.type(0).dims[d].max == 0; };
+  return is_whole(2) && is_whole(3) ? kTaken : "an image that does not grow by a whole factor";
+}
+
 std::string concatenate(const Question& q) {
   const auto* items = ops::Cat(q.node).tensors().as<ir::Argument::List>();
   const bool fits = items != nullptr && std::all_of(items->begin(), items->end(), [&](const ir::Argument& item) {
@@ -280,7 +306,10 @@ std::string conversion(const Question& q) {
     return "its numbers are floats: integers begin behind it";
   }
   const auto in = passes::affine_of(*from->producer()), out = passes::affine_of(q.node);
-  return in && out ? factor_refusal(in->scale / out->scale) : kTaken;
+  constexpr double kLargest = 1 << 14;  // by which RESCALE multiplies all integers of 16 bits
+  return in && out && in->scale / out->scale >= kLargest ? "scales whose ratio RESCALE cannot say"
+         : in && out                                     ? factor_refusal(in->scale / out->scale)
+                                                         : kTaken;
 }
 
 /// Of the profile FP; in INT a quantizer writes the steps.
@@ -317,6 +346,9 @@ constexpr OperatorRow kRows[] = {
     {op::split_copy_Tensor, "SLICE for each part", &split, &emit_split},
     {op::split_with_sizes_copy, "SLICE for each part", &split, &emit_split},
     {op::flip, "REVERSE for each dim", &flip, &emit_flip},
+    {op::pixel_shuffle, "RESHAPE, TRANSPOSE, RESHAPE", &pixel_shuffle, &emit_pixel_shuffle},
+    {op::pixel_unshuffle, "RESHAPE, TRANSPOSE, RESHAPE", &pixel_shuffle, &emit_pixel_shuffle},
+    {op::upsample_nearest2d_vec, "RESHAPE, TILE, RESHAPE", &upsample, &emit_upsample},
     {op::unbind_copy_int, "SLICE, RESHAPE for each part", &moves, &emit_unbind},
     {op::stack, "RESHAPE, CONCAT", &moves, &emit_stack},
     {op::cat, "CONCAT", &concatenate, &emit_concatenate},
@@ -338,7 +370,8 @@ std::string type_refusal(const Target& target, const ir::Value* value) {
     return "a tensor of rank " + number(static_cast<int64_t>(type.rank())) + ", TOSA has 6";
   }
   if (!type.is_static()) {
-    return "a size that is not known at compile time";
+    return "a size that is not known at compile time, and TOSA's are: export the model for one size, without "
+           "dynamic_shapes";
   }
   if (!type.is_row_major()) {
     return "another order of dims than row-major";

@@ -25,7 +25,6 @@ struct Accelerator {
   int64_t max_depth;  ///< channels that a product adds up
   int64_t max_transposed_stride;
   bool has_table_of_16_bits;
-  bool sums_by_reduction;  ///< REDUCE_SUM takes fewer cycles than a convolution with ones
 };
 
 /// What compile specs ask for.

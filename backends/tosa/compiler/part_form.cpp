@@ -9,11 +9,21 @@
 namespace et::backends::tosa::compiler {
 namespace {
 
+/// Dead code goes before equal code: what only operators read that are integers now is not what others read as floats.
 constexpr std::string_view kPasses[] = {
-    "eliminate-no-ops",    "fold-constants",           "fold-conv-batch-norm", "drop-unused-results",
-    "fuse-linear",         "fold-quantize-dequantize", "propagate-dequantize", "fold-quantize-dequantize",
-    "fold-constants",      "fuse-quantized",           "fold-constants",       "eliminate-common-subexpressions",
+    "eliminate-no-ops",
+    "fold-constants",
+    "fold-conv-batch-norm",
+    "drop-unused-results",
+    "fuse-linear",
+    "fold-quantize-dequantize",
+    "propagate-dequantize",
+    "fold-quantize-dequantize",
+    "fold-constants",
+    "fuse-quantized",
+    "fold-constants",
     "eliminate-dead-code",
+    "eliminate-common-subexpressions",
 };
 
 /// Of the profile FP: operators stay what they are.

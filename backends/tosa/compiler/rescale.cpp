@@ -131,16 +131,17 @@ std::optional<Rescale> nearest_rescale(double factor) {
   return Rescale{static_cast<int32_t>(multiplier), static_cast<int8_t>(shift), true};
 }
 
-std::optional<Rescale> exact_rescale(float factor, int64_t largest) {
+std::optional<Rescale> exact_rescale(float factor) {
   const ExactFactor exact = ExactFactor::of(factor);
   const int more = std::clamp(kMaxShift - exact.shift, 0, 7);  // 31 bits, so that products may be large
   const int shift = exact.shift + more;
-  if (exact.multiplier == 0 || shift < kMinShift || shift > kMaxShift ||
-      largest > (shift > 32 ? INT64_MAX : int64_t{1} << (shift - 1))) {
+  if (exact.multiplier == 0 || shift < kMinShift || shift > kMaxShift) {
     return std::nullopt;
   }
   return Rescale{exact.multiplier << more, static_cast<int8_t>(shift)};
 }
+
+int64_t reach_of(const Rescale& r) { return r.shift > 32 ? INT32_MAX : int64_t{1} << (r.shift - 1); }
 
 int64_t rounded(const Rounding& r, int64_t value) {
   const float units = static_cast<float>(value) * r.factor;

@@ -36,8 +36,11 @@ struct Rounding {
 std::optional<Rescale> matching_rescale(const Rounding& rounding);
 
 /// The factor itself, which kernels multiply results of 16 bits by (numerics/exact_factor.h). Nothing where RESCALE has
-/// no such shift, or where products of values up to `largest` have more bits than it takes.
-std::optional<Rescale> exact_rescale(float factor, int64_t largest);
+/// no such shift.
+std::optional<Rescale> exact_rescale(float factor);
+/// The largest magnitude that RESCALE multiplies by it. Products of larger ones have more bits than it takes, and those
+/// of this one are far beyond 16 bits already.
+int64_t reach_of(const Rescale& rescale);
 
 /// (x * a + y * b) / 2^shift, rounded half up: a sum of integers of 8 bits as kernels have it, whose factors have 21
 /// bits (kernels/quantized/fixed_point_sum.h). b is negative where y is taken away.
