@@ -221,24 +221,21 @@ Error emit_pixel_shuffle(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-/// Each pixel of an image several times.
+/// Each pixel of an image several times, then each row of pixels: what stands behind an axis is repeated as a whole,
+/// which Vela takes as one copy each time.
 Error emit_upsample(Lowering& lowering, const ir::Node& node) {
   const ir::Value* value = node.args()[0].value();
-  const Form form = lowering.form_of(value);
-  const Shape from = Lowering::shape_of(value->type.tensor, form),
-              to = Lowering::shape_of(node.result()->type.tensor, form);
-  Shape split;  // an axis of its own for the copies of an element
-  std::vector<int64_t> times;
-  for (size_t d = 0; d < from.size(); ++d) {
-    split.push_back(from[d]);
-    times.push_back(1);
-    if (to[d] != from[d]) {
-      split.push_back(1);
-      times.push_back(to[d] / from[d]);
-    }
+  Shape shape = Lowering::shape_of(value->type.tensor, Form::kImage);
+  const Shape to = Lowering::shape_of(node.result()->type.tensor, Form::kImage);
+  TensorId image = lowering.get(value, Form::kImage);
+  for (const size_t d : {2, 1}) {
+    const int32_t size = d == 2 ? shape[3] : shape[2] * shape[3];
+    const int32_t count = shape[0] * shape[1] * (d == 2 ? shape[2] : 1);
+    image = tile(lowering, lowering.reshape(image, {count, size}), {1, to[d] / shape[d]});
+    shape[d] = to[d];
+    image = lowering.reshape(image, shape);
   }
-  const TensorId copies = tile(lowering, lowering.reshape(lowering.get(value, form), split), times);
-  lowering.set(node.result(), form, lowering.reshape(copies, to));
+  lowering.set(node.result(), Form::kImage, image);
   return Error::Ok;
 }
 

@@ -1,7 +1,7 @@
 /// Loads and runs a payload of one input and one output, without a program around it.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 
 #include "../arguments.h"
@@ -14,7 +14,7 @@ namespace et::test {
 inline Error call(const Bytes& payload, const Example& example, std::vector<int8_t>& output, size_t limit = 1 << 24) {
   // At the end of a block of its own, so that sanitizers see reads past it.
   const std::unique_ptr<uint8_t[]> exact(new uint8_t[payload.size()]);
-  std::memcpy(exact.get(), payload.data(), payload.size());
+  std::copy(payload.begin(), payload.end(), exact.get());
   LimitedAllocator allocator(limit), temp(limit);
   backends::tosa::Graph graph;
   ET_RETURN_IF_ERROR(graph.load({exact.get(), payload.size()}, allocator));
