@@ -38,7 +38,7 @@ PYTEST  := $(PY) -m pytest -q
 TIMED   := $(PYTHON) tools/timed.py
 SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
-HOSTILE   := base schema runtime robustness
+HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
 SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py odd_sizes.py)
 # Those of operators and of targets: about half of the time of all Python tests.
