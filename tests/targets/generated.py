@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from executorch_py import _core
+from executorch_py.element_types import item_size
 from executorch_py.native import build_native
 from executorch_py.native.examples import value_bytes
 from executorch_py.runtime import Method, Program
@@ -54,6 +56,7 @@ class Generated:
         self.library = ctypes.CDLL(str(library))
         self.library.model_failed.restype = ctypes.c_char_p
         self.program = Program(_core.Program.from_bytes(data, firmware_kernels=True))
+        self.is_dynamic = "_resize_input(" in self.text
         self.methods = {name: self.program.load_method(name) for name in self.program.method_names}
 
     def prefix(self, method: str) -> str:
@@ -67,6 +70,8 @@ class Generated:
             info = meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None
             place, given = self._place(f"{prefix}_input", i), value_bytes(value, info)
             assert place or info is None, i
+            if self.is_dynamic and info is not None:
+                assert self.resize(method, i, value.shape) == 0, (i, value.shape)
             if place and given:
                 ctypes.memmove(place, given, len(given))
         error = getattr(self.library, f"{prefix}_run")()
@@ -78,8 +83,22 @@ class Generated:
             nbytes = sizes[kind] if kind in sizes else meta.output_tensor_meta(i).nbytes()
             place = self._place(f"{prefix}_output", i)
             assert place or kind == "None", i
+            if self.is_dynamic and kind == "Tensor":
+                nbytes = item_size(meta.output_tensor_meta(i).dtype()) * prod(self.output_sizes(method, i))
             found.append(ctypes.string_at(place, nbytes) if place else None)
         return found
+
+    def resize(self, method: str, i: int, sizes: Sequence[int]) -> int:
+        """Gives an input other sizes; an error's number."""
+        array = (ctypes.c_int64 * len(sizes))(*sizes)
+        return int(getattr(self.library, f"{self.prefix(method)}_resize_input")(i, array))
+
+    def output_sizes(self, method: str, i: int) -> list[int]:
+        """Sizes of an output after a run."""
+        function = getattr(self.library, f"{self.prefix(method)}_output_sizes")
+        function.restype = ctypes.POINTER(ctypes.c_int64)
+        rank = len(self.program.metadata(method).output_tensor_meta(i).sizes())
+        return function(i)[:rank]  # type: ignore[no-any-return]
 
     def expected(self, method: str, inputs: Sequence[Any]) -> list[bytes | None]:
         """The same of the interpreter."""

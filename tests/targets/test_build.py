@@ -14,7 +14,7 @@ from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.errors import ExecutorchError, InvalidArgumentError, NotSupportedError
+from executorch_py.errors import ErrorCode, ExecutorchError, InvalidArgumentError, NotSupportedError
 from executorch_py.firmware import TARGETS
 from executorch_py.firmware.build import missing_tools
 from executorch_py.native import build_native
@@ -256,6 +256,73 @@ def test_a_program_on_the_host(tmp_path: Path) -> None:
     assert "outputs  as on the host" in str(report)
 
 
+class Sequences(nn.Module):
+    """Sizes that change, sizes computed from them, views of them, and an output that is a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0.0)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        rows = self.block(x).reshape(-1, 8)
+        return self.out(rows) + y.reshape(-1, 1), torch.cat((x, x), 1)[:, 1:], y.shape[1] * 2
+
+
+class Resized(nn.Module):
+    """A branch whose result has other sizes from call to call."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.sin(), (x,)) + 1
+
+
+@pytest.fixture(scope="module")
+def sequences() -> bytes:
+    torch.manual_seed(3)
+    batch, steps = torch.export.Dim("batch", min=2, max=4), torch.export.Dim("steps", min=2, max=9)
+    example, shapes = (torch.randn(3, 5, 8), torch.randn(3, 5)), ({0: batch, 1: steps}, {0: batch, 1: steps})
+    program = torch.export.export(Sequences().eval(), example, dynamic_shapes=shapes)
+    return bytes(et.to_edge_transform_and_lower(program).to_executorch().buffer)
+
+
+def test_sizes_that_change(sequences: bytes, tmp_path: Path) -> None:
+    generated = Generated(sequences, tmp_path)
+    sizes = [(3, 5), (4, 9), (2, 2), (2, 9), (4, 3)]
+    generated.check([("forward", (torch.randn(*size, 8), torch.randn(size))) for size in sizes])
+    assert generated.output_sizes("forward", 0) == [12, 3] and generated.output_sizes("forward", 1) == [4, 5, 8]
+    refused = ErrorCode.InvalidArgument
+    for wrong in ((5, 3, 8), (4, 10, 8), (4, 3, 7), (-1, 3, 8)):
+        assert generated.resize("forward", 0, wrong) == refused, wrong
+    assert generated.resize("forward", 2, (1,)) == refused, "no such input"
+    for x, y in (((4, 3, 8), (2, 3)), ((4, 3, 8), (4, 4)), ((1, 3, 8), (1, 3)), ((4, 0, 8), (4, 0))):
+        assert generated.resize("forward", 0, x) == generated.resize("forward", 1, y) == 0
+        assert generated.library.model_run() == refused, (x, y)
+        assert generated.library.model_failed() == b"sizes of inputs"
+    generated.check([("forward", (torch.randn(4, 3, 8), torch.randn(4, 3)))])
+
+
+def test_a_branch_of_sizes_that_change(tmp_path: Path) -> None:
+    rows = torch.export.Dim("rows", max=6)
+    program = torch.export.export(Resized(), (torch.ones(3, 2),), dynamic_shapes=({0: rows},))
+    generated = Generated(bytes(et.to_edge_transform_and_lower(program).to_executorch().buffer), tmp_path)
+    generated.check([("forward", (torch.randn(n, 2).abs() * sign,)) for n in (3, 6, 1, 5) for sign in (1, -1)])
+
+
+@pytest.mark.mcu
+def test_sizes_that_change_on_a_microcontroller(sequences: bytes, tmp_path: Path) -> None:
+    need("cortex-m55")
+    given = (torch.randn(2, 7, 8), torch.randn(2, 7))
+    report = build_native(sequences, tmp_path / "sequences", "cortex-m55", inputs=given)
+    assert report.matches and report.run is not None, report
+    assert report.run.text.count("to the host's") + report.run.text.count("as on the host") == 6, "two sizes"
+    layers = nn.Sequential(nn.Linear(6, 5), nn.ReLU())
+    rows = ({0: torch.export.Dim("rows", max=8)},)
+    program = torch.export.export(layers, (torch.randn(4, 6),), dynamic_shapes=rows)
+    data = et.to_edge_transform_and_lower(program).to_executorch().buffer
+    report = build_native(data, tmp_path / "rows", "cortex-m55", inputs=(torch.randn(3, 6),), check=True)
+    assert report.matches and report.comparison is not None and report.comparison.equal, report
+
+
 def test_what_no_code_is_written_for(tmp_path: Path) -> None:
     small = chain(nn.Linear(4, 2))
     data = lowered(small, (torch.randn(1, 4),))
@@ -270,11 +337,10 @@ def test_what_no_code_is_written_for(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidArgumentError, match=r"XnnpackBackend.*without a partitioner"):
         build_native(delegated.to_executorch(), tmp_path)
-    batch = torch.export.Dim("batch", max=8)
-    exported = torch.export.export(small, (torch.randn(2, 4),), dynamic_shapes=({0: batch},))
-    dynamic = et.to_edge_transform_and_lower(exported).to_executorch()
-    with pytest.raises(NotSupportedError, match=r"input input of method 'forward'.*without dynamic_shapes"):
-        build_native(dynamic, tmp_path)
+    exported = torch.export.export(small, (torch.randn(2, 4),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    unbound = et.to_edge_transform_and_lower(exported).to_executorch()
+    with pytest.raises(NotSupportedError, match=r"input input of method 'forward' has a size without an upper bound"):
+        build_native(unbound, tmp_path)
     assert not [*tmp_path.iterdir()]
 
 

@@ -14,7 +14,7 @@ import torch
 
 import executorch_py as et
 from executorch_py import quantizer
-from executorch_py.errors import InvalidStateError, NotSupportedError
+from executorch_py.errors import ExecutorchError, InvalidStateError, NotSupportedError
 from tests.conformance.drawn import drawn
 from tests.conformance.random_graphs import Graph, graphs
 from tests.conformance.random_networks import Network, exported, networks
@@ -44,6 +44,25 @@ def test_random_network(network: Network) -> None:
         warnings.simplefilter("ignore")
         program = _static(network)
         _check(program, [(torch.randn_like(network.inputs[0]), torch.tensor(i == 1)) for i in range(3)], repr(network))
+
+
+@drawn("ET_RANDOM_BUILDS", 3, network=networks())
+def test_random_network_of_other_sizes(network: Network) -> None:
+    example = network.inputs[0]
+    network.dynamic = {d: torch.export.Dim.AUTO(max=example.shape[d] + 2) for d in network.dynamic or (0,)}
+    with torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        generated = Generated(
+            bytes(et.to_edge_transform_and_lower(exported(network)).to_executorch().buffer), Path(folder)
+        )
+        bounds = generated.program.metadata("forward").input_tensor_meta(0).bounds()
+        for sizes in (example.shape, [upper for _, upper in bounds], [lower for lower, _ in bounds]):
+            call = (torch.randn(*sizes), torch.tensor(True))
+            try:
+                generated.expected("forward", call)
+            except ExecutorchError:  # sizes that two inputs or an operator do not let pass
+                continue
+            generated.check([("forward", call)])
 
 
 @drawn("ET_RANDOM_BUILDS", 3, network=networks())

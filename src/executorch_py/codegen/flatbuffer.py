@@ -82,6 +82,11 @@ class Table:
         start, count = self._vector(slot, struct.calcsize(fmt))
         return list(struct.unpack_from(f"<{count}{fmt}", self.data, start))
 
+    def structs(self, slot: int, fmt: str) -> list[tuple[Any, ...]]:
+        """A vector of structs, each with these members."""
+        start, count = self._vector(slot, struct.calcsize(f"<{fmt}"))
+        return list(struct.iter_unpack(f"<{fmt}", self.data[start : start + count * struct.calcsize(f"<{fmt}")]))
+
     def tables(self, slot: int) -> list[Table]:
         """A vector of tables."""
         return [Table(self.data, at + self._read("I", at)) for at in self._items(slot)]

@@ -1,7 +1,7 @@
 """A program as straight-line C++: its instructions as calls of kernels, its weights in flash, its memory in one array.
 
 For: products that run one model and have no room, or no wish, for a file and an interpreter. Not for: delegates, and
-sizes that change from call to call; ``etpy firmware`` runs these.
+sizes without an upper bound; ``etpy firmware`` runs these.
 
     from executorch_py.native import build_native
 
@@ -22,7 +22,6 @@ from executorch_py.codegen.pte_delegates import delegates_of
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 from executorch_py.firmware.build import Run, build, missing_tools, run
 from executorch_py.firmware.examples import program_bytes
-from executorch_py.firmware.features import Feature, features_of
 from executorch_py.firmware.kernels import choose_kernels, selection_of
 from executorch_py.firmware.project import only_writer
 from executorch_py.firmware.targets import TARGETS as FIRMWARE_TARGETS
@@ -32,7 +31,7 @@ from .comparison import compared
 from .examples import examples_of, inputs_of
 from .layout import lay_out
 from .literals import identifier
-from .plan import read_plan
+from .plan import Plan, read_plan
 from .project import Example, NativeProject
 from .report import NativeReport, measured
 
@@ -41,6 +40,7 @@ __all__ = ["TARGETS", "NativeReport", "build_native"]
 #: Target by name: those of firmware but WebAssembly, whose page calls the interpreter.
 TARGETS = {name: target for name, target in FIRMWARE_TARGETS.items() if not target.is_page}
 
+_UNBOUND = 2  # of Tensor.dynamism
 _MOST_SCRATCH = 96 << 10  # what kernels get before a run has told what they need
 
 
@@ -76,7 +76,7 @@ def build_native(
     Raises:
         InvalidArgumentError: No such target; not a program; it has delegates, or a kernel that microcontrollers do not
             have.
-        NotSupportedError: Sizes change from call to call; weights lie in other files; check without a way to run.
+        NotSupportedError: A size has no upper bound; weights lie in other files; check without a way to run.
         InvalidStateError: Another call writes or builds in the folder.
         InternalError: The tools are there and the build or the run failed; the message has their output.
     """
@@ -89,6 +89,7 @@ def build_native(
     plan = read_plan(data, core)
     if len({identifier(method) for method in plan.methods}) < len(plan.methods):
         raise InvalidArgumentError(f"methods {', '.join(plan.methods)} have one name in C: rename them")
+    _check_bounds(plan, Program(core))
     layout = lay_out(plan)
     missing = tuple(missing_tools(wanted))
     runs = measure and not missing
@@ -105,7 +106,8 @@ def build_native(
         comparison = None
         if check:
             method = examples[0].method
-            comparison = compared(project, len(layout.weights), data, method, given[method])
+            first = inputs_of(Program(core), plan, None if plan.methods[method].is_dynamic else inputs)
+            comparison = compared(project, len(layout.weights), data, method, first[method])
             build(project)
         return measured(project, done, missing, comparison)
 
@@ -137,22 +139,27 @@ def _load(data: bytes) -> _core.Program:
             "partitioner, or use `etpy firmware`"
         )
     choose_kernels(selection_of(data), None)  # names what is missing
-    if features_of(data) & Feature.DYNAMIC_SHAPES:
-        raise NotSupportedError(_dynamic(Program(core)))
     return core
 
 
-def _dynamic(program: Program) -> str:
-    for name in sorted(program.method_names):
-        meta = program.metadata(name)
-        for i in range(meta.num_inputs()):
-            if meta.input_kind(i) == "Tensor" and meta.input_tensor_meta(i).is_dynamic():
-                label = meta.input_name(i) or str(i)
-                return (
-                    f"input {label} of method {name!r} has sizes that change from call to call: export the model "
-                    "without dynamic_shapes, or use `etpy firmware`"
+def _check_bounds(plan: Plan, program: Program) -> None:
+    """Memory is an array: every size needs a bound.
+
+    Raises:
+        NotSupportedError: A size has none; the message says what to do.
+    """
+    for method in plan.methods.values():
+        for i, place in enumerate(method.inputs):
+            if getattr(method.values[place], "dynamism", 0) == _UNBOUND:
+                label = program.metadata(method.name).input_name(i) or str(i)
+                raise NotSupportedError(
+                    f"input {label} of method {method.name!r} has a size without an upper bound: export the model with "
+                    "Dim(name, max=number), or use `etpy firmware`"
                 )
-    return "the sizes of a tensor depend on data: use `etpy firmware`, whose runtime gives it memory"
+        if any(getattr(value, "dynamism", 0) == _UNBOUND for value in method.values):
+            raise NotSupportedError(
+                "the sizes of a tensor depend on data: use `etpy firmware`, whose runtime gives it memory"
+            )
 
 
 def _write(project: NativeProject, examples: list[Example], library: bool, measure: bool) -> Run | None:

@@ -12,7 +12,7 @@ from executorch_py.firmware.examples import made_up, raw_bytes
 from executorch_py.method_metadata import MethodMetadata, TensorInfo
 from executorch_py.runtime import Program
 
-from .plan import Plan
+from .plan import Method, Plan
 from .project import Example
 
 __all__ = ["examples_of", "inputs_of", "value_bytes"]
@@ -33,27 +33,36 @@ def inputs_of(program: Program, plan: Plan, inputs: Sequence[Any] | None) -> dic
 
 
 def examples_of(program: Program, plan: Plan, inputs: Mapping[str, Sequence[Any]]) -> list[Example]:
-    """A call of each method, ``forward`` first; two where there is state, which the first leaves behind."""
+    """A call of each method, ``forward`` first, and of dynamic ones another; two where there is state, which the first
+    leaves behind.
+    """
     names = sorted(plan.methods, key=lambda name: name != "forward")
     methods = {name: program.load_method(name) for name in names}
     has_state = any(getattr(value, "name", "") for method in plan.methods.values() for value in method.values)
-    return [
-        _example(name, program.metadata(name), inputs[name], methods[name].execute(list(inputs[name])))
-        for _ in range(2 if has_state else 1)
-        for name in names
-    ]
+    # First the largest sizes: what kernels take then is what they are given.
+    dynamic = [name for name in names if plan.methods[name].is_dynamic]
+    largest = inputs_of(program, plan, None) if dynamic else {}
+    calls = [(name, largest[name]) for name in dynamic]
+    calls += [(name, inputs[name]) for _ in range(2 if has_state else 1) for name in names]
+    return [_example(plan.methods[name], program.metadata(name), given, methods[name].execute(list(given)))
+            for name, given in calls]  # fmt: skip
 
 
 def _made_up(method: Any, meta: MethodMetadata, i: int) -> Any:
     return made_up(meta.input_tensor_meta(i)) if meta.input_kind(i) == "Tensor" else method._core.input_value(i)
 
 
-def _example(name: str, meta: MethodMetadata, inputs: Sequence[Any], outputs: Sequence[Any]) -> Example:
+def _example(method: Method, meta: MethodMetadata, inputs: Sequence[Any], outputs: Sequence[Any]) -> Example:
     infos = [meta.input_tensor_meta(i) if meta.input_kind(i) == "Tensor" else None for i in range(len(inputs))]
     given = [value_bytes(value, info) or b"" for value, info in zip(inputs, infos, strict=True)]
     results = [meta.output_tensor_meta(i) if meta.output_kind(i) == "Tensor" else None for i in range(len(outputs))]
     found = [value_bytes(value, info) for value, info in zip(outputs, results, strict=True)]
-    return Example(name, given, found, [info is not None and info.dtype() is ScalarType.Float for info in results])
+    sizes = [
+        tuple(value.shape) if info is not None else None
+        for value, info in zip((*inputs, *outputs), (*infos, *results), strict=True)
+    ]
+    is_float = [info is not None and info.dtype() is ScalarType.Float for info in results]
+    return Example(method.name, given, found, is_float, sizes if method.is_dynamic else ())
 
 
 def value_bytes(value: Any, info: TensorInfo | None) -> bytes | None:

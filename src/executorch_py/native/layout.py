@@ -65,6 +65,7 @@ def lay_out(plan: Plan) -> Layout:
             starts[method.name, memory] = Place(array, offset)
             size = offset + -(-nbytes // _ALIGNMENT) * _ALIGNMENT
             layout.arrays[array] = max(layout.arrays.get(array, 0), size)
+        views = method.views
         for i, value in enumerate(method.values):
             if not isinstance(value, Tensor):
                 continue
@@ -74,20 +75,20 @@ def lay_out(plan: Plan) -> Layout:
                 start = starts[method.name, value.memory]
                 layout.places[method.name, i] = Place(start.array, start.offset + value.offset)
             else:
-                layout.places[method.name, i] = _behind(layout, method, i, value)
+                layout.places[method.name, i] = _behind(layout, method, i, value, views)
     _add_initial(layout, plan)
     return layout
 
 
-def _behind(layout: Layout, method: Method, place: int, value: Tensor) -> Place:
-    if place not in (*method.inputs, *method.outputs, *method.moved) and value.nbytes:
+def _behind(layout: Layout, method: Method, place: int, value: Tensor, views: frozenset[int]) -> Place:
+    if place not in (*method.inputs, *method.outputs, *method.moved, *views) and value.nbytes:
         raise NotSupportedError(
             f"method {method.name!r}: the memory of value {place} is known only when it has run; lower the model with "
             "memory planning and static sizes"
         )
     array = f"{method.name}_arena"
     offset = layout.arrays.get(array, 0)
-    if place not in method.moved:
+    if place not in method.moved and place not in views:
         layout.arrays[array] = offset + -(-value.nbytes // _ALIGNMENT) * _ALIGNMENT
     return Place(array, offset)
 

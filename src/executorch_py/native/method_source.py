@@ -43,6 +43,7 @@ class MethodSource:
         self._prims = {name: (row.split('"')[3], row.split("&")[1].rstrip("},")) for name, row in primitives().items()}
         self._given = self._given_numbers()
         self._numbers = self._replaced_numbers() | self._given
+        self._views = method.views
         self._used: dict[int, None] = {}
 
     @property
@@ -53,6 +54,9 @@ class MethodSource:
     def text(self) -> str:
         """Its tensors and its function."""
         body = [*self._body()]
+        if self._method.is_dynamic:  # their sizes are asked for
+            ends = (*self._method.inputs, *self._method.outputs)
+            self._used |= dict.fromkeys(i for i in ends if isinstance(self._method.values[i], Tensor))
         tensors = [self._tensor(i) for i in sorted(self._used)]
         return "\n".join([*tensors, "", f"Error {self.function}(KernelContext& context) {{", *body, "}", ""])
 
@@ -65,8 +69,46 @@ class MethodSource:
         """Where the elements of a value are, or the number it is: an expression for its address; "" for None."""
         value = self._method.values[place]
         if isinstance(value, Tensor):
+            if place in self._views:
+                return f"Tensor({self._name(place)}).const_data_ptr()"
             return f"{identifier(self._method.name)}_moved{place}" if place in self._method.moved else self._data(place)
         return f"&{self.number_name(place)}" if isinstance(value, (bool, int, float)) else ""
+
+    def sizes(self, place: int) -> str:
+        """Where the sizes of a tensor are; "" for what is none."""
+        if not isinstance(self._method.values[place], Tensor):
+            return ""
+        if place in self._method.moved:
+            return f"{self.pointer(place)}_sizes"
+        return f"Tensor({self._name(place)}).sizes().data()"
+
+    def resize(self, place: int) -> str:
+        """The call that gives an input the sizes that ``sizes`` points at; "" for what is no tensor."""
+        value = self._method.values[place]
+        if not isinstance(value, Tensor):
+            return ""
+        position = self._method.inputs.index(place)
+        bits = sum(1 << one.dim for one in self._method.relations if one.input == position and one.dim >= 0)
+        if value.is_dynamic and not self._method.relations:
+            bits = (1 << len(value.sizes)) - 1  # of a file that says nothing about single sizes
+        return f"resize_input({self._name(place)}, sizes, {self._shape(value)}, {bits:#x})"
+
+    def checks(self) -> Iterator[str]:
+        """The lines that see whether the sizes of inputs agree."""
+        terms, symbols = [], set()
+        for one in self._method.relations:
+            place = self._method.inputs[one.input]
+            if one.dim < 0 and place not in self._given:
+                continue  # a number that no instruction uses
+            size = self.number_name(place) if one.dim < 0 else f"Tensor({self._name(place)}).size({one.dim})"
+            numbers = ", ".join(map(int_text, (one.scale, one.offset, one.lower, one.upper)))
+            terms.append(f"!agrees({size}, {numbers}, &symbol{one.symbol})")
+            symbols.add(one.symbol)
+        yield from (f"  int64_t symbol{symbol} = -1;" for symbol in sorted(symbols))
+        if terms:
+            yield "  if (" + " ||\n      ".join(terms) + ") {"
+            yield '    return static_cast<int>(failed("sizes of inputs", Error::InvalidArgument));'
+            yield "  }"
 
     def number_name(self, place: int) -> str:
         """The variable that holds an output that is a number."""
@@ -78,6 +120,8 @@ class MethodSource:
             value = self._method.values[place]
             if isinstance(value, Tensor) and place in self._method.moved:
                 yield f"const void* {self.pointer(place)} = {self._data(place)};"
+                if self._method.is_dynamic:
+                    yield f"const int64_t* {self.sizes(place)} = nullptr;"
             elif isinstance(value, (bool, int, float)):
                 kind = {bool: "bool", int: "int64_t", float: "double"}[type(value)]
                 yield f"{kind} {self.number_name(place)} = {self._number_text(value)};"
@@ -127,16 +171,23 @@ class MethodSource:
     def _tensor_text(self, place: int) -> str:
         return f"v{place}" if place in self._method.moved else self._name(place)
 
+    def _shape(self, tensor: Tensor) -> str:
+        """The constant with a tensor's sizes."""
+        name = "_".join(["s", *map(str, tensor.sizes)])
+        if list(tensor.dim_order) != sorted(tensor.dim_order):
+            name += "_order" + "".join(f"_{d}" for d in tensor.dim_order)
+        self._shapes[name] = tensor
+        return name
+
     def _tensor(self, place: int) -> str:
         """The declaration of a tensor."""
         tensor = self._method.tensor(place)
-        shape = "_".join(["s", *map(str, tensor.sizes)])
-        if list(tensor.dim_order) != sorted(tensor.dim_order):
-            shape += "_order" + "".join(f"_{d}" for d in tensor.dim_order)
-        self._shapes[shape] = tensor
+        shape = self._shape(tensor)
         about = f"  // {tensor.name}" if tensor.name else ""
-        data = self._data(place)
-        return f"constexpr StaticTensor {self._name(place)}({dtype_text(tensor.dtype)}, {shape}, {data});{about}"
+        what = f"{self._name(place)}({dtype_text(tensor.dtype)}, {shape}, {self._data(place)}"
+        if tensor.is_dynamic or place in self._views:
+            return f"DynamicTensor<{len(tensor.sizes)}> {what}, {str(tensor.is_dynamic).lower()});{about}"
+        return f"constexpr StaticTensor {what});{about}"
 
     def _body(self) -> Iterator[str]:
         method = self._method
@@ -166,6 +217,8 @@ class MethodSource:
             value = self._method.values[place]
             if isinstance(value, Tensor) and place in self._method.moved:
                 yield f"  {self.pointer(place)} = v{place}.const_data_ptr();"
+                if self._method.is_dynamic:
+                    yield f"  {self.sizes(place)} = v{place}.sizes().data();"
             elif place in self._numbers:
                 kind = {bool: "bool", int: "int", float: "double"}[type(value)]
                 yield f"  {self.number_name(place)} = v{place}.number_as_{kind}();"
@@ -196,6 +249,8 @@ class MethodSource:
             if isinstance(value, str):
                 yield f"  static constexpr std::string_view text{i} = {string_text(value)};"
                 args.append(f"EValue(&text{i})")
+            elif isinstance(value, Lists):
+                args.append(f"Ints<{len(value.items)}>({', '.join(map(self._boxed, value.items))}).boxed()")
             else:
                 args.append(f"EValue(Tensor({self._tensor_text(i)}))" if isinstance(value, Tensor) else self._boxed(i))
         yield _wrapped(f'  ET_STEP("{call.kernel}", boxed(&prim::{function}, context', args)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -20,9 +20,10 @@ from executorch_py.element_types import ScalarType, item_size
 from executorch_py.errors import NotSupportedError
 from executorch_py.firmware.cost import origins_of
 
-__all__ = ["Call", "JumpFalse", "Lists", "Method", "Move", "Plan", "Tensor", "Value", "read_plan"]
+__all__ = ["Call", "JumpFalse", "Lists", "Method", "Move", "Plan", "Relation", "Tensor", "Value", "read_plan"]
 
 _EXTERNAL = 1  # of TensorDataLocation
+_SHAPES = "executorch_py.shapes"
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,14 @@ class Tensor:
 
     Attributes:
         dtype: Its element type.
-        sizes: Its sizes, which never change.
+        sizes: Its sizes; the largest where they change from call to call.
         dim_order: Dimensions, outermost in memory first.
         memory: Id of the planned buffer it lies in; 0: none.
         offset: Bytes from the start of that buffer.
         constant: Its bytes where it is a constant.
         initial: Its bytes before the first call where it is state with a value of its own.
         name: Its fully qualified name where it is state.
+        dynamism: 0: its sizes never change; 1: up to ``sizes``; 2: they have no bound.
     """
 
     dtype: ScalarType
@@ -48,10 +50,16 @@ class Tensor:
     constant: bytes | None = None
     initial: bytes | None = None
     name: str = ""
+    dynamism: int = 0
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether its sizes change from call to call."""
+        return self.dynamism != 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """Bytes of its elements, at the most."""
         return prod(self.sizes) * item_size(self.dtype)
 
 
@@ -94,6 +102,19 @@ class JumpFalse:
 
 
 @dataclass(frozen=True)
+class Relation:
+    """What a size of an input is, or an input that is a number (``dim`` = -1): scale * symbol + offset."""
+
+    input: int
+    dim: int
+    symbol: int  # which one of the method
+    lower: int  # of the symbol
+    upper: int
+    scale: int
+    offset: int
+
+
+@dataclass(frozen=True)
 class Method:
     """One entry point; ``buffers`` are the bytes of its planned memory by id, from 1 on."""
 
@@ -103,6 +124,7 @@ class Method:
     outputs: tuple[int, ...]
     steps: tuple[Call | Move | JumpFalse | None, ...]  # None: nothing to do
     buffers: Mapping[int, int]
+    relations: tuple[Relation, ...] = ()
 
     def tensor(self, place: int) -> Tensor:
         """The value at a place that is known to be a tensor."""
@@ -114,6 +136,17 @@ class Method:
     def moved(self) -> frozenset[int]:
         """Values that become others' names."""
         return frozenset(step.to for step in self.steps if isinstance(step, Move))
+
+    @property
+    def views(self) -> frozenset[int]:
+        """Values that show the memory of another, which they get while the method runs."""
+        calls = [step for step in self.steps if isinstance(step, Call)]
+        return frozenset(call.args[2] for call in calls if call.kernel == "executorch_prim::et_view.default")
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether sizes of an input change from call to call."""
+        return any(isinstance(value := self.values[i], Tensor) and value.is_dynamic for i in self.inputs)
 
 
 @dataclass(frozen=True)
@@ -132,6 +165,12 @@ class _Reader:
         self.root = read_root(data, b"ET12")
         self.base = struct.unpack_from("<Q", data, 24)[0] if data[8:12] == b"eh00" else 0
         self.segments = [(one.scalar(0, "Q"), one.scalar(1, "Q")) for one in self.root.tables(4)]
+        self.shapes: dict[str, Table] = {}
+        for entry in self.root.tables(7):
+            if entry.text(0) == _SHAPES:
+                offset, size = self.segments[entry.scalar(1, "I")]
+                shapes = read_root(data[self.base + offset : self.base + offset + size], b"EPSH")
+                self.shapes = {one.text(0): one for one in shapes.tables(1)}
 
     def sub_segment(self, table: Table | None, index: int, nbytes: int) -> bytes:
         assert table is not None
@@ -145,7 +184,7 @@ class _Reader:
             raise NotSupportedError(f"a tensor has element type {number} of the format, with which no kernel computes")
         plain = Tensor(
             ScalarType(number), tuple(table.numbers(2)), tuple(table.raw(3)),
-            name=extra.text(1) if extra else "",
+            name=extra.text(1) if extra else "", dynamism=table.scalar(8, "b"),
         )  # fmt: skip
         if extra is not None and extra.scalar(2, "b") == _EXTERNAL:
             raise NotSupportedError(
@@ -162,7 +201,7 @@ class _Reader:
         if planned is not None:
             memory = planned.scalar(0, "I")
             offset = planned.scalar(1, "I") + (planned.scalar(2, "I") << 32)
-        return Tensor(plain.dtype, plain.sizes, plain.dim_order, memory, offset, constant, initial, plain.name)
+        return replace(plain, memory=memory, offset=offset, constant=constant, initial=initial)
 
     def value(self, table: Table) -> Value:
         kind, content = table.scalar(0, "B"), table.table(1)
@@ -203,6 +242,16 @@ class _Reader:
             tuple(plan.numbers(4)),
             tuple(step(i, one) for chain in plan.tables(5)[:1] for i, one in enumerate(chain.tables(2))),
             {i: nbytes for i, nbytes in enumerate(plan.numbers(8, "q")) if i},
+            self.relations(plan.text(0)),
+        )
+
+    def relations(self, method: str) -> tuple[Relation, ...]:
+        if (shapes := self.shapes.get(method)) is None:
+            return ()
+        bounds = [(one.scalar(1, "q"), one.scalar(2, "q", 2**63 - 1)) for one in shapes.tables(1)]
+        return tuple(
+            Relation(value, dim, symbol, bounds[symbol][0], bounds[symbol][1], scale, offset)
+            for value, dim, symbol, _, scale, offset in shapes.structs(2, "IiIIqq")
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.codegen.ops_yaml import read_table
+from executorch_py.firmware.features import Feature
 from executorch_py.firmware.kernels import OPERATORS, Kernels, choose_kernels
 from executorch_py.firmware.library import copy_sources, hot_properties, template
 from executorch_py.firmware.project import board_files, byte_array, link_options, toolchain_file
@@ -31,12 +32,16 @@ _BESIDE = ("kernels/cortex_m/", "kernels/prim/")
 
 @dataclass(frozen=True)
 class Example:
-    """A call: a method, bytes of its inputs (none for what was fixed) and outputs (None for None)."""
+    """A call: a method, bytes of its inputs (none for what was fixed) and outputs (None for None).
+
+    ``sizes`` are those of inputs and outputs (None for what is no tensor) where they change from call to call.
+    """
 
     method: str
     inputs: Sequence[bytes]
     outputs: Sequence[bytes | None]
     is_float: Sequence[bool]
+    sizes: Sequence[Sequence[int] | None] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,9 @@ class NativeProject:
             is_host="ON" if self.target.is_host else "OFF",
             hot_properties=hot_properties(kernels, compiled),
             definitions="\n".join(kernels.definitions),
+            features=str(
+                int(Feature.DYNAMIC_SHAPES if any(one.is_dynamic for one in self.plan.methods.values()) else 0)
+            ),
             executable=executable if has_program else "",
         )
 
@@ -144,9 +152,19 @@ def _examples(name: str, plan: Plan, examples: Sequence[Example]) -> str:
         lines.append(f"const Bytes kWanted{e}[] = {{{rows('Output', example.outputs)}}};")
         lines.append(f"const bool kIsFloat{e}[] = {{{floats}}};")
         prefix = prefix_of(name, example.method, plan)
+        sizes = "nullptr, nullptr, nullptr"
+        if example.sizes:
+            texts = [f"kSizes{e}_{i}" if one is not None else "nullptr" for i, one in enumerate(example.sizes)]
+            lines += [
+                f"const int64_t {text}[] = {{{', '.join(map(str, (len(one), *one)))}}};"
+                for text, one in zip(texts, example.sizes, strict=True)
+                if one is not None
+            ]
+            lines.append(f"const int64_t* const kSizes{e}[] = {{{', '.join(texts)}}};")
+            sizes = f"{prefix}_resize_input, {prefix}_output_sizes, kSizes{e}"
         table.append(
             f'    {{"{example.method}", {prefix}_run, {prefix}_input, {prefix}_output, kGiven{e}, '
-            f"{len(example.inputs)}, kWanted{e}, {len(example.outputs)}, kIsFloat{e}}},"
+            f"{len(example.inputs)}, kWanted{e}, {len(example.outputs)}, kIsFloat{e}, {sizes}}},"
         )
     return "\n".join([
         '#include "examples.h"\n', f'#include "{name}.h"\n', "namespace firmware {", "namespace {", *arrays, *lines,

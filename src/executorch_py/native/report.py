@@ -53,7 +53,8 @@ class NativeReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder}: {self.name}.h, {self.name}.cpp for {self.target.name} ({self.target.board})",
+            f"{self.folder}: {self.name}.h, {self.name}.cpp for {self.target.name} ({self.target.board}"
+            + (", plain kernels)" if self.target.is_host else ")"),
             f"  weights  {self.weight_bytes:>10,} bytes",
             f"  tensors  {self.tensor_bytes:>10,} bytes",
         ]

@@ -81,7 +81,8 @@ def generated_sources(
         'extern "C" {\n',
         *_state_functions(name, layout),
         *(line for one, method in zip(methods, plan.methods.values(), strict=True)
-          for line in _functions(prefix_of(name, method.name, plan), one, method, bool(layout.initial), name)),
+          for line in [*_functions(prefix_of(name, method.name, plan), one, method, bool(layout.initial), name),
+                       *_size_functions(prefix_of(name, method.name, plan), one, method)]),
         f"const char* {name}_failed(void) {{ return failed_in; }}",
         f"size_t {name}_scratch_used(void) {{ return scratch_used; }}\n",
         '}  // extern "C"',
@@ -117,12 +118,28 @@ def _functions(prefix: str, source: MethodSource, method: Method, has_state: boo
         *first,
         "  static runtime::RandomState random_state;",
         "  failed_in = nullptr;",
+        *source.checks(),
         "  Scratch scratch(scratch_memory, kScratch, &scratch_used);",
         "  KernelContext context(&scratch, nullptr, nullptr, &random_state, nullptr);",
         f"  return static_cast<int>({source.function}(context));",
         "}\n",
         *_pointers(f"void* {prefix}_input(int index)", inputs),
         *_pointers(f"const void* {prefix}_output(int index)", outputs),
+    ]
+
+
+def _size_functions(prefix: str, source: MethodSource, method: Method) -> list[str]:
+    if not method.is_dynamic:
+        return []
+    resized = [source.resize(i) for i in method.inputs]
+    return [
+        f"int {prefix}_resize_input(int index, const int64_t* sizes) {{",
+        "  switch (index) {",
+        *(f"    case {i}: return static_cast<int>({call});" for i, call in enumerate(resized) if call),
+        "    default: return static_cast<int>(Error::InvalidArgument);",
+        "  }",
+        "}\n",
+        *_pointers(f"const int64_t* {prefix}_output_sizes(int index)", [source.sizes(i) for i in method.outputs]),
     ]
 
 
@@ -141,7 +158,9 @@ def _header(name: str, plan: Plan, layout: Layout) -> str:
         "Nothing is allocated. One call at a time.",
         " */",
         "#pragma once\n",
-        "#include <stddef.h>\n",
+        "#include <stddef.h>",
+        *(["#include <stdint.h>"] if any(one.is_dynamic for one in plan.methods.values()) else []),
+        "",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif\n",
@@ -168,15 +187,23 @@ def _declarations(prefix: str, method: Method) -> list[str]:
         f"void* {prefix}_input(int index);",
         "/* Memory of an output; NULL for None. Numbers are int64_t, double or bool. */",
         f"const void* {prefix}_output(int index);",
-        "enum {",
     ]
+    if method.is_dynamic:
+        lines += [
+            "/* Gives an input other sizes, RANK numbers of at most those of SHAPE, until it gets others. Write its",
+            " * elements after that. 0, or an error code; a run sees whether inputs agree. */",
+            f"int {prefix}_resize_input(int index, const int64_t* sizes);",
+            "/* Sizes of an output after a run; NULL for what is no tensor. */",
+            f"const int64_t* {prefix}_output_sizes(int index);",
+        ]
+    lines.append("enum {")
     names = _Names(prefix)
     for kind, places in (("INPUT", method.inputs), ("OUTPUT", method.outputs)):
         lines.append(f"  {prefix.upper()}_NUM_{kind}S = {len(places)},")
         for i, place in enumerate(places):
             value = method.values[place]
             if isinstance(value, Tensor):
-                told = f"{torch_name(value.dtype)} {[*value.sizes]}"
+                told = f"{torch_name(value.dtype)} {[*value.sizes]}" + (" at the most" if value.is_dynamic else "")
                 lines.append(f"  {names.define(kind, i, 'BYTES')} = {value.nbytes}, /* {told} */")
                 lines.append(f"  {names.define(kind, i, 'RANK')} = {len(value.sizes)},")
     lines.append("};")

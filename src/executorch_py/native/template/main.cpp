@@ -27,18 +27,41 @@ bool is_close(const uint8_t* found, const Bytes& wanted) {
   return true;
 }
 
+/// Whether an output has the sizes that it should.
+bool has_sizes(const Example& example, size_t i) {
+  const int64_t* const wanted = example.sizes == nullptr ? nullptr : example.sizes[example.num_inputs + i];
+  const size_t rank = wanted == nullptr ? 0 : static_cast<size_t>(wanted[0]);
+  return rank == 0 || memcmp(example.output_sizes(static_cast<int>(i)), wanted + 1, rank * sizeof(int64_t)) == 0;
+}
+
+/// Gives an input the example's sizes and elements. Returns an error's number.
+int set_input(const Example& example, size_t i) {
+  const int index = static_cast<int>(i);
+  if (example.sizes != nullptr && example.sizes[i] != nullptr) {
+    if (const int error = example.resize_input(index, example.sizes[i] + 1); error != 0) {
+      return error;
+    }
+  }
+  void* const place = example.input(index);
+  if (place != nullptr && example.inputs[i].size != 0) {  // else it was fixed at export
+    memcpy(place, example.inputs[i].data, example.inputs[i].size);
+  }
+  return 0;
+}
+
 bool check_output(size_t e, size_t i) {
   const Example& example = firmware::kExamples[e];
   const Bytes& wanted = example.outputs[i];
   if (wanted.data == nullptr) {
-    return true;  // None
+    return has_sizes(example, i);  // None, or no elements
   }
   const auto* const found = static_cast<const uint8_t*>(example.output(static_cast<int>(i)));
 #ifdef FIRMWARE_WRITES_OUTPUTS
   board::write_bytes(e, i, found, wanted.size);
 #endif
-  const bool equal = memcmp(found, wanted.data, wanted.size) == 0;
-  const bool close = equal || (example.is_float[i] && is_close(found, wanted));
+  const bool fits = has_sizes(example, i);
+  const bool equal = fits && memcmp(found, wanted.data, wanted.size) == 0;
+  const bool close = equal || (fits && example.is_float[i] && is_close(found, wanted));
   board::write(example.method);
   write_number(" output ", i);
   board::write(equal ? ": as on the host\n" : close ? ": close to the host's\n" : ": differs from the host's\n");
@@ -59,18 +82,16 @@ int main() {
   for (size_t e = 0; e < firmware::kNumExamples; ++e) {
     const Example& example = firmware::kExamples[e];
     board::paint_stack();
-    for (size_t i = 0; i < example.num_inputs; ++i) {
-      void* const place = example.input(static_cast<int>(i));
-      if (place != nullptr && example.inputs[i].size != 0) {  // else it was fixed at export
-        memcpy(place, example.inputs[i].data, example.inputs[i].size);
-      }
+    int error = 0;
+    for (size_t i = 0; i < example.num_inputs && error == 0; ++i) {
+      error = set_input(example, i);
     }
     const uint64_t before = board::instructions();
-    const int error = example.run();
+    error = error != 0 ? error : example.run();
     if (error != 0) {
       write_number("error ", static_cast<uint64_t>(error));
       board::write(" in ");
-      board::write(firmware::kFailed());
+      board::write(firmware::kFailed() == nullptr ? "an input" : firmware::kFailed());
       board::write("\n");
       return error;
     }
