@@ -9,13 +9,21 @@
 
 #include <atomic>
 #include <cerrno>
+#include <new>
+
+// What stands behind: the C library's functions, or those of the address sanitizer.
+#ifdef ET_ADDRESS_SANITIZER
+#define ET_BEHIND(name) __interceptor_##name
+#else
+#define ET_BEHIND(name) __libc_##name
+#endif
 
 extern "C" {
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* block, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-void __libc_free(void* block);
+void* ET_BEHIND(malloc)(size_t size);
+void* ET_BEHIND(calloc)(size_t count, size_t size);
+void* ET_BEHIND(realloc)(void* block, size_t size);
+void* ET_BEHIND(memalign)(size_t alignment, size_t size);
+void ET_BEHIND(free)(void* block);
 }
 
 namespace et::failing_memory {
@@ -67,7 +75,7 @@ void* allocate(size_t nbytes, size_t alignment) {
     errno = ENOMEM;
     return nullptr;
   }
-  return counted(alignment == 0 ? __libc_malloc(nbytes) : __libc_memalign(alignment, nbytes));
+  return counted(alignment == 0 ? ET_BEHIND(malloc)(nbytes) : ET_BEHIND(memalign)(alignment, nbytes));
 }
 
 int64_t whole_pages(size_t nbytes) {
@@ -114,7 +122,7 @@ void* calloc(size_t count, size_t size) {
     errno = ENOMEM;
     return nullptr;
   }
-  return et::failing_memory::counted(__libc_calloc(count, size));
+  return et::failing_memory::counted(ET_BEHIND(calloc)(count, size));
 }
 
 void* realloc(void* block, size_t nbytes) {
@@ -122,7 +130,7 @@ void* realloc(void* block, size_t nbytes) {
     errno = ENOMEM;
     return nullptr;
   }
-  void* const moved = __libc_realloc(block, nbytes);
+  void* const moved = ET_BEHIND(realloc)(block, nbytes);
   return block == nullptr ? et::failing_memory::counted(moved) : moved;
 }
 
@@ -130,7 +138,7 @@ void free(void* block) {
   if (block != nullptr) {
     et::failing_memory::blocks.fetch_sub(1, std::memory_order_relaxed);
   }
-  __libc_free(block);
+  ET_BEHIND(free)(block);
 }
 
 void* memalign(size_t alignment, size_t nbytes) { return allocate(nbytes, alignment); }
@@ -172,3 +180,33 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 }
 
 }  // extern "C"
+
+#ifdef ET_ADDRESS_SANITIZER
+// The sanitizer has operators of its own, which would pass malloc by.
+void* operator new(size_t nbytes) {
+  void* const block = malloc(nbytes);
+  return block != nullptr ? block : throw std::bad_alloc();
+}
+void* operator new(size_t nbytes, std::align_val_t alignment) {
+  void* const block = memalign(static_cast<size_t>(alignment), nbytes);
+  return block != nullptr ? block : throw std::bad_alloc();
+}
+void* operator new(size_t nbytes, const std::nothrow_t&) noexcept { return malloc(nbytes); }
+void* operator new(size_t nbytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return memalign(static_cast<size_t>(alignment), nbytes);
+}
+void* operator new[](size_t nbytes) { return operator new(nbytes); }
+void* operator new[](size_t nbytes, std::align_val_t alignment) { return operator new(nbytes, alignment); }
+void* operator new[](size_t nbytes, const std::nothrow_t&) noexcept { return malloc(nbytes); }
+void* operator new[](size_t nbytes, std::align_val_t alignment, const std::nothrow_t& tag) noexcept {
+  return operator new(nbytes, alignment, tag);
+}
+void operator delete(void* block) noexcept { free(block); }
+void operator delete(void* block, size_t) noexcept { free(block); }
+void operator delete(void* block, std::align_val_t) noexcept { free(block); }
+void operator delete(void* block, size_t, std::align_val_t) noexcept { free(block); }
+void operator delete[](void* block) noexcept { free(block); }
+void operator delete[](void* block, size_t) noexcept { free(block); }
+void operator delete[](void* block, std::align_val_t) noexcept { free(block); }
+void operator delete[](void* block, size_t, std::align_val_t) noexcept { free(block); }
+#endif

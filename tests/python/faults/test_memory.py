@@ -1,5 +1,6 @@
 """Memory that runs out at the n-th request, for all n, in C++; and as an exception in Python."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ import pytest
 from tests.python.faults.models import MODELS, write, write_training
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "build/dev/bin/et_memory_faults"
+PROGRAM = ROOT / os.environ.get("ET_BUILD_DIR", "build/dev") / "bin/et_memory_faults"  # also a sanitized one
 
 
-@pytest.mark.skipif(not PROGRAM.exists(), reason="a build without C++ tests, or with sanitizers, which allocate")
+@pytest.mark.skipif(not PROGRAM.exists(), reason="a build without C++ tests")
 @pytest.mark.parametrize("name", [*MODELS, "--profile", "--train"])
 def test_each_request_may_fail(name, tmp_path):
+    if "ET_BUILD_DIR" in os.environ and name in ("wide_mlp", "large_xnnpack"):
+        pytest.skip("these start threads, for each of which a sanitizer takes memory, or ends the process")
     files = {"--train": lambda: [write_training(tmp_path)], "--profile": lambda: write("mlp", tmp_path)}
     options = [name, *files[name]()] if name in files else write(name, tmp_path)
     result = subprocess.run([PROGRAM, *options], capture_output=True, text=True, timeout=240)

@@ -22,7 +22,8 @@ Written by `make targets` (`python -m tests.targets.processors`): what runs on o
 emulator's: QEMU in user mode, node for WebAssembly. **No real device has run any of it.**
 
 - C++ tests: {", ".join(f"`{name}`" for name in TESTS)}. The number is that of tests.
-- Networks: {_NETWORKS}, lowered on x86-64 and run by `executor_runner` with one thread.
+- Networks: {_NETWORKS}, lowered on x86-64 and run by `executor_runner` with one thread,
+  on the portable kernels. `make neon` runs the tests of the vector kernels on 64-bit Arm.
   Integers are those of x86-64 bit for bit. A float may differ by {RTOL:g} of its value and {ATOL:g} beside it: each C
   library has its own last bits of `exp` and its kin.
 - XNNPACK: the same networks, delegated.

@@ -12,12 +12,36 @@
 namespace et::runtime {
 namespace {
 
+#ifdef __EMSCRIPTEN__
+constexpr bool kMapsInPlace = false;  // a mapped file is a copy, where the C library wants it
+#else
+constexpr bool kMapsInPlace = true;
+#endif
+
 size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
 /// What a mapping takes: whole pages, and a page of zeros behind them, which kernels that read whole vectors may touch.
 size_t room_for(size_t nbytes) {
   const size_t page = page_size();
-  return (nbytes + page - 1) / page * page + page;
+  return kMapsInPlace ? (nbytes + page - 1) / page * page + page : nbytes;
+}
+
+/// The file in memory; MAP_FAILED with errno.
+void* map_file(int descriptor, size_t nbytes) {
+  if (!kMapsInPlace) {
+    return ::mmap(nullptr, nbytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  }
+  void* const room = ::mmap(nullptr, room_for(nbytes), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    return room;
+  }
+  void* const data = ::mmap(room, nbytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor, 0);
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(room, room_for(nbytes));
+    errno = error;
+  }
+  return data;
 }
 
 }  // namespace
@@ -28,12 +52,8 @@ Result<std::unique_ptr<MmapLoader>> MmapLoader::open(const std::string& path) tr
   void* data = nullptr;
   int error = 0;
   if (file.size > 0) {
-    void* const room = ::mmap(nullptr, room_for(file.size), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    data = room == MAP_FAILED ? room : ::mmap(room, file.size, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.descriptor, 0);
+    data = map_file(file.descriptor, file.size);
     error = errno;
-    if (data == MAP_FAILED && room != MAP_FAILED) {
-      ::munmap(room, room_for(file.size));
-    }
   }
   ::close(file.descriptor);  // the mapping stays
   ET_CHECK_OR_RETURN(data != MAP_FAILED || error != ENOMEM, MemoryAllocationFailed,
@@ -72,8 +92,8 @@ Result<FreeableBuffer> MmapLoader::load(size_t offset, size_t nbytes) {
 void MmapLoader::discard(const void* data, size_t nbytes) {
   const auto base = reinterpret_cast<uintptr_t>(data_);
   const auto begin = reinterpret_cast<uintptr_t>(data);
-  if (begin < base || begin - base > size_ || nbytes > size_ - (begin - base)) {
-    return;  // not of this file
+  if (!kMapsInPlace || begin < base || begin - base > size_ || nbytes > size_ - (begin - base)) {
+    return;  // not of this file, or a copy of it
   }
   // Whole pages only. They are the file's, since nothing can write to the mapping.
   const auto page = uintptr_t{page_size()};
