@@ -42,7 +42,7 @@ def examples_of(program: Program, plan: Plan, inputs: Mapping[str, Sequence[Any]
     # First the largest sizes: what kernels take then is what they are given.
     dynamic = [name for name in names if plan.methods[name].is_dynamic]
     largest = inputs_of(program, plan, None) if dynamic else {}
-    calls = [(name, largest[name]) for name in dynamic]
+    calls: list[tuple[str, Sequence[Any]]] = [(name, largest[name]) for name in dynamic]
     calls += [(name, inputs[name]) for _ in range(2 if has_state else 1) for name in names]
     return [_example(plan.methods[name], program.metadata(name), given, methods[name].execute(list(given)))
             for name, given in calls]  # fmt: skip
