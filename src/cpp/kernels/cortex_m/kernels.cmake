@@ -17,6 +17,7 @@ set(kernels
     "quantized quantized_add et::quantized_add.out 0x9 0"
     "quantized quantized_avg_pool2d et::quantized_avg_pool2d.out 0 0"
     "quantized quantized_convolution et::quantized_convolution.out 0 0x1"
+    "quantized quantized_gru et::quantized_gru.out 0 0"
     "quantized quantized_linear et::quantized_linear.out 0 0"
     "quantized quantized_lstm et::quantized_lstm.out 0 0"
     "quantized quantized_mean et::quantized_mean.out 0 0"
