@@ -1,4 +1,4 @@
-"""Firmware of four networks on three cores, beside the peers' figures: docs/reference/microcontroller_figures.md.
+"""Firmware of five networks on three cores, beside the peers' figures: docs/reference/microcontroller_figures.md.
 
     python -m benchmarks.microcontrollers                     # measures all rows of the page: minutes
     python -m benchmarks.microcontrollers ds_cnn cortex-m55   # one of them
@@ -60,12 +60,12 @@ class MobileNetV1(nn.Module):
         return self.classifier(self.features(image.permute(0, 3, 1, 2)).flatten(1))
 
 
-class Lstm(nn.Module):
-    """A gesture from 16 readings of ten sensors: one LSTM layer and a classifier over its last state."""
+class Recurrent(nn.Module):
+    """A gesture from 16 readings of ten sensors: one LSTM or GRU layer and a classifier over its last state."""
 
-    def __init__(self) -> None:
+    def __init__(self, layer: type[nn.LSTM | nn.GRU]) -> None:
         super().__init__()
-        self.recurrent = nn.LSTM(10, 32, batch_first=True)
+        self.recurrent = layer(10, 32, batch_first=True)
         self.classifier = nn.Linear(32, 4)
 
     def forward(self, readings: torch.Tensor) -> torch.Tensor:
@@ -85,9 +85,9 @@ def _mobilenet() -> Network:
     return settle(MobileNetV1()), (1, 96, 96, 3)
 
 
-def _lstm() -> Network:
+def _recurrent(layer: type[nn.LSTM | nn.GRU]) -> Network:
     torch.manual_seed(0)
-    return Lstm().eval(), (1, 16, 10)
+    return Recurrent(layer).eval(), (1, 16, 10)
 
 
 #: Name -> what makes it.
@@ -95,7 +95,8 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "ds_cnn": lambda: _of_zoo(ds_cnn),
     "autoencoder": lambda: _of_zoo(autoencoder),
     "mobilenet": _mobilenet,
-    "lstm": _lstm,
+    "lstm": lambda: _recurrent(nn.LSTM),
+    "gru": lambda: _recurrent(nn.GRU),
 }
 
 
@@ -157,7 +158,8 @@ weights, as projects of `etpy firmware` that the emulator ran. Their outputs are
 - Instructions are millions an inference, counted by QEMU (`-icount shift=5`). They are no cycles. Nothing here measures
   energy.
 - DS-CNN and the autoencoder are those of MLPerf Tiny. The MobileNetV1 has a quarter of the channels and takes 96x96
-  pixels as a camera gives them, channels innermost. The LSTM has 32 units and reads 16 steps of 10 numbers.
+  pixels as a camera gives them, channels innermost. The LSTM and the GRU have 32 units and read 16 steps
+  of 10 numbers.
 - M55 uses MVE, M4 the DSP instructions, M3 has neither. All images are compiled by gcc 12.2 with -Os, their integer
   kernels with -O2.
 
@@ -219,7 +221,7 @@ def rows_of(text: str) -> list[Row]:
 
 def main() -> None:
     """Measures the rows that are asked for, or all, and brings the page to them; its other rows stay."""
-    parser = argparse.ArgumentParser(description="Firmware of four networks, measured in the emulator.")
+    parser = argparse.ArgumentParser(description="Firmware of five networks, measured in the emulator.")
     parser.add_argument("network", nargs="?", choices=list(NETWORKS))
     parser.add_argument("target", nargs="?", choices=TARGETS)
     arguments = parser.parse_args()

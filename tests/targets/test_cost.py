@@ -8,12 +8,15 @@ import pytest
 import torch
 
 import executorch_py as et
-from executorch_py import quantizer
+from benchmarks.microcontrollers import NETWORKS
+from executorch_py import _core, quantizer
 from executorch_py.codegen.pte_stripping import stripped
 from executorch_py.errors import InvalidArgumentError
 from executorch_py.firmware import TARGETS, write_firmware
 from executorch_py.firmware.build import missing_tools
 from executorch_py.firmware.cost import cost_text, layers_of
+from executorch_py.firmware.plan import Plan
+from executorch_py.runtime import Program
 
 pytestmark = pytest.mark.mcu
 
@@ -77,3 +80,26 @@ def test_layers_add_up_to_the_inference(data: bytes, tmp_path: Path) -> None:
 def test_a_target_that_counts_nothing_has_no_cost(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="host has none"):
         write_firmware(data, tmp_path, "host", cost=True)
+
+
+def test_what_overlapping_results_would_save_is_about_what_planning_them_saves() -> None:
+    module, shape = NETWORKS["ds_cnn"]()
+    torch.manual_seed(0)
+    samples = [torch.randn(shape) for _ in range(2)]
+    edge = et.to_edge_transform_and_lower(quantizer.quantize(module.eval(), (samples[0],), "static_int8", samples))
+    files = {}
+    for overlap in (False, True):
+        config = et.ExecutorchBackendConfig(
+            quantized_io=True, memory_planning_pass=et.MemoryPlanningPass(overlap_inputs=overlap)
+        )
+        files[overlap] = bytes(edge.to_executorch(config).buffer)
+    saved = arena(files[False]) - arena(files[True])
+    assert saved > 7_000
+    assert abs(Plan(files[False]).saved_by_overlaps() - saved) < 0.1 * saved
+    assert Plan(files[True]).saved_by_overlaps() == 0
+
+
+def arena(data: bytes) -> int:
+    """Bytes of a file's planned memory."""
+    program = Program(_core.Program.from_bytes(data, firmware_kernels=True))
+    return sum(program.metadata("forward").planned_buffer_sizes())

@@ -254,6 +254,16 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bare")
 
 
+def test_methods_that_share_no_memory_need_none_that_is_kept() -> None:
+    """Those that say how inputs are quantized stand beside `forward` in many files for firmware."""
+    samples = [(torch.randn(1, 4),) for _ in range(2)]
+    quantized = quantizer.quantize(torch.nn.Linear(4, 2).eval(), samples[0], "static_int8", samples)
+    config = et.ExecutorchBackendConfig(quantized_io=True)
+    data = bytes(et.to_edge_transform_and_lower(quantized).to_executorch(config).buffer)
+    assert len(et.load(data).method_names) > 1
+    assert Feature.KEPT_MEMORY not in features_of(data)
+
+
 @pytest.mark.parametrize("feature", [feature for feature in Feature if feature is not Feature.DEBUG_INFO])
 def test_a_runtime_without_a_feature_refuses_what_needs_it(feature: Feature, bare: Path) -> None:
     need("host")

@@ -36,9 +36,9 @@ inline bool is_nan(double value) { return bits_of(value) << 1 > 0xFFE00000000000
 inline bool is_finite(float value) { return bits_of(value) << 1 < 0xFF000000u; }
 inline bool is_positive_normal(float value) { return bits_of(value) - 0x00800000u < 0x7F000000u; }
 
-/// An integer as a float of its width, rounded to the nearest, ties to even.
+/// An integer as a float of its width, rounded to the nearest, ties to even. (Apart: firmware has it once.)
 template <typename F>
-inline F rounded_integer(std::make_signed_t<FloatBits<F>> value) {
+[[gnu::noinline]] inline F rounded_integer(std::make_signed_t<FloatBits<F>> value) {
   using Bits = FloatBits<F>;
   constexpr int kWidth = 8 * sizeof(F), kDigits = std::numeric_limits<F>::digits;
   constexpr Bits kHalf = Bits{1} << (kWidth - kDigits - 1);

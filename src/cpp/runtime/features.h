@@ -20,7 +20,7 @@ enum class Feature : uint32_t {
   kDelegates = 4,        ///< calls of backends
   kExternalTensors = 8,  ///< constants that another file has
   kControlFlow = 16,     ///< jumps, moves, and memory that is given back
-  kKeptMemory = 32,      ///< state that outlives an execution, or several methods
+  kKeptMemory = 32,      ///< state that outlives an execution, or that methods share
 };
 
 #ifdef ET_FEATURES

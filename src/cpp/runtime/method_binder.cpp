@@ -51,7 +51,9 @@ Error MethodLoader::find_candidates() {
                        "method '%s': %zu kernels are registered for %.*s, %zu can be", name(), num_found,
                        static_cast<int>(op.size()), op.data(), kMaxCandidates);
     ET_RETURN_IF_ERROR(allocate(num_found, &candidates_[i].kernels));
-    std::copy(found, found + num_found, candidates_[i].kernels.begin());
+    for (size_t k = 0; k < num_found; ++k) {  // std::copy links memmove
+      candidates_[i].kernels[k] = found[k];
+    }
   }
   return Error::Ok;
 }

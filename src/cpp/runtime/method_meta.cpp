@@ -158,10 +158,10 @@ std::string_view MethodMeta::operator_name(size_t i, Span<char> buffer) const {
   const std::string_view name = view(op->name());
   const std::string_view overload = view(op->overload());
   size_t length = 0;
-  const auto append = [&](std::string_view text) {  // std::string_view::copy brings what throws
-    const size_t nbytes = std::min(text.size(), buffer.size() - length);
-    std::copy_n(text.data(), nbytes, buffer.data() + length);
-    length += nbytes;
+  const auto append = [&](std::string_view text) {  // std::string_view::copy links what throws, std::copy memmove
+    for (size_t c = 0; c < text.size() && length < buffer.size(); ++c) {
+      buffer[length++] = text[c];
+    }
   };
   append(name);
   append(overload.empty() ? "" : ".");

@@ -33,6 +33,15 @@ bool are_tables(const FreeableBuffer& bytes, const schema::TableLayouts& layouts
   return !kVerifies || schema::verify_tables({bytes.data(), bytes.size()}, layouts);
 }
 
+/// True when methods may have state in memory 2, as those of the official exporter's files do.
+bool may_share_memory(const fb::Program& program) {
+  uint32_t num_plans = 0;
+  for (uint32_t i = 0; i < count(program.execution_plan()); ++i) {
+    num_plans += count(program.execution_plan()->Get(i)->non_const_buffer_sizes()) > 2 ? 1 : 0;
+  }
+  return num_plans > 1;
+}
+
 /// Loads one of our named data entries and verifies that it is a table of its kind. `*bytes` stays empty when there is
 /// none.
 Error load_annotation(const NamedDataMap& map, const char* key, const schema::TableLayouts& layouts,
@@ -91,8 +100,8 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
     ET_RETURN_IF_ERROR(!kVerifies ? Error::Ok
                                   : verify_shapes(*program.shapes_, program.shapes_bytes_.size(), *program.tables_));
   }
-  ET_CHECK_OR_RETURN(has(Feature::kKeptMemory) || program.num_methods() <= 1, NotSupported,
-                     "the program has several methods, which this build leaves out (runtime/features.h)");
+  ET_CHECK_OR_RETURN(has(Feature::kKeptMemory) || !may_share_memory(*program.tables_), NotSupported,
+                     "the program's methods may share memory, which this build leaves out (runtime/features.h)");
   program.state_memory_ = has(Feature::kKeptMemory) ? find_state_memory(*program.tables_) : 0;
   return program;
 }

@@ -16,6 +16,8 @@
 /// Cost: linear in the file: the items looked at are bounded by its size, whatever it refers to repeatedly.
 #pragma once
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/features.h"
 #include "runtime/flatbuffer_views.h"
@@ -38,7 +40,8 @@ class WorkBudget {
   bool is_text(const flatbuffers::String* text);
   /// The same for a string that must be there, not be empty, and hold no NUL, at which C would see its end.
   bool is_name(const flatbuffers::String* text) {
-    return text != nullptr && text->size() > 0 && is_text(text) && view(text).find('\0') == std::string_view::npos;
+    const std::string_view name = view(text);  // find() links memchr
+    return !name.empty() && is_text(text) && std::all_of(name.begin(), name.end(), [](char c) { return c != '\0'; });
   }
 
  private:

@@ -30,6 +30,7 @@ from .backends import backends_of, require_accelerator
 from .build import Image, Run, build, image_of, missing_tools, run
 from .cost import LayerCost, cost_text, layers_of, with_counts
 from .examples import made_up, program_bytes, raw_bytes
+from .plan import Plan
 from .project import Model, Pools, Project, only_writer
 from .targets import TARGETS, Target
 
@@ -58,6 +59,7 @@ class FirmwareReport:
     etdump: Path | None = None  # what the run recorded
     cost: tuple[LayerCost, ...] = ()
     kept: tuple[str, ...] = ()  # files that the user had changed, which stayed
+    overlaps_save: int = 0  # bytes of the arena, about, that MemoryPlanningPass(overlap_inputs=True) would save
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs: bytes and instructions; None where nothing was measured."""
@@ -74,6 +76,7 @@ class FirmwareReport:
             "num_cases": self.num_cases,
             "etdump": str(self.etdump) if self.etdump else None,
             "kept": list(self.kept),
+            "overlaps_save": self.overlaps_save,
         }
         return told
 
@@ -90,6 +93,8 @@ class FirmwareReport:
             f"  model    {self.model_bytes:>10,} bytes",
             f"  arena    {sum(self.pools.arenas):>10,} bytes",
         ]
+        if self.overlaps_save > 0:
+            lines[-1] += f"; about {self.overlaps_save:,} less with MemoryPlanningPass(overlap_inputs=True) at export"
         if self.kept:
             lines.insert(1, f"  kept     {', '.join(self.kept)}: changed by you, and not in these figures")
         if self.run is None:
@@ -299,7 +304,7 @@ def _write(project: Project, model: Model, pools: Pools, measure: bool, cases: i
     report = FirmwareReport(
         project.folder, project.target, len(model.file), pools, image, measured, missing,
         is_compared=bool(model.outputs) or (cases > 0 and not _absent_backends(model.data, model.method)),
-        num_cases=cases, etdump=etdump,
+        num_cases=cases, etdump=etdump, overlaps_save=Plan(model.data, model.method).saved_by_overlaps(),
     )  # fmt: skip
     project.write_readme(str(report))
     return report

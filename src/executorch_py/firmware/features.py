@@ -27,7 +27,8 @@ def features_of(data: bytes) -> Feature:
     """The features that a verified program needs; slots are those of program.fbs."""
     program = read_root(data, b"ET12")
     plans = program.tables(1)
-    found = Feature.KEPT_MEMORY if len(plans) > 1 else Feature(0)
+    shares_memory = sum(len(plan.numbers(8, "q")) > 2 for plan in plans) > 1  # as Program::load sees it
+    found = Feature.KEPT_MEMORY if shares_memory else Feature(0)
     if "executorch_py.debug" in (entry.text(0) for entry in program.tables(7)):
         found |= Feature.DEBUG_INFO
     for plan in plans:

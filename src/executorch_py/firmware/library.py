@@ -27,8 +27,12 @@ from .sources import SourceTree
 _TEMPLATES = Path(__file__).resolve().parent / "template"
 #: Of the runtime, what only hosts have.
 HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
-#: Kernels whose loops stand in files beside them, or that a model calls at its ends: compiled for size.
+#: Kernels whose loops stand in files beside them, or that a model calls at its ends, and what checks arguments: compiled
+#: for size.
 _SMALL = frozenset(
+    f"kernels/quantized/{name}.cpp"
+    for name in ("affine", "average_windows", "recurrent", "recurrent_steps", "register")
+) | frozenset(
     f"kernels/cortex_m/{name}.cpp"
     for name in (
         "cat", "clone_dim_order", "constant_pad_nd", "dequantize_per_tensor", "kernels", "permute_copy",

@@ -223,7 +223,7 @@ class _Reader:
 
     def method(self, plan: Table, libraries: Mapping[int, str]) -> Method:
         names = [op.text(0) + (f".{op.text(1)}" if op.text(1) else "") for op in plan.tables(6)]
-        origins = origins_of(self.data, self.root, plan.text(0))
+        origins = origins_of(self.data, plan.text(0))
 
         def step(place: int, instruction: Table) -> Call | Move | JumpFalse | None:
             kind, content = instruction.scalar(0, "B"), instruction.table(1)

@@ -13,7 +13,7 @@ Result<Average> Average::make(const char* op, const Tensor& self, double self_sc
   Average made(requantizer);
   made.in_ = self.const_data_ptr<int8_t>();
   made.zero_point_ = zero_point;
-  made.scale_ = scale / requantizer.scale();
+  made.scale_ = product_scale(scale, 1.0f, requantizer.scale());
   if (self.dim() == 4) {
     made.channels_ = static_cast<int32_t>(self.size(1));
     made.height_ = static_cast<int32_t>(self.size(2));
@@ -22,10 +22,9 @@ Result<Average> Average::make(const char* op, const Tensor& self, double self_sc
   return made;
 }
 
-void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, float divisor, int8_t* out) const {
+void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, float scale, int8_t* out) const {
   const auto top = static_cast<int32_t>(rows.begin), left = static_cast<int32_t>(columns.begin);
   const auto height = static_cast<int32_t>(rows.end) - top, width = static_cast<int32_t>(columns.end) - left;
-  const float scale = scale_ * (1.0f / divisor);
   const int32_t start = height > 0 && width > 0 ? -height * width * zero_point_ : 0;
   const ptrdiff_t line = static_cast<ptrdiff_t>(width_) * channels_;
   const int8_t* const first =
@@ -65,11 +64,15 @@ void Average::pixel(int32_t n, const Extent& rows, const Extent& columns, float 
 }
 
 void Average::rows(int32_t length, int32_t count, int8_t* out) const {
-  const float scale = scale_ * (1.0f / as_float(length));
+  const float scale = scale_of(length);
   const int8_t* row = in_;
   for (int32_t i = 0; i < count; ++i, row += length) {
     out[i] = output_.clamp(to_units(sum_of(row, length) - length * zero_point_, scale));
   }
+}
+
+bool have_ratio(const EValue& scale, double output_scale) {
+  return is_finite(product_scale(static_cast<float>(scale.number_as_double()), 1.0f, static_cast<float>(output_scale)));
 }
 
 bool fits_average(Arguments args, double output_scale) {
@@ -79,8 +82,7 @@ bool fits_average(Arguments args, double output_scale) {
   }
   const Tensor self = args[0]->to_tensor();
   return is_channels_last(self) && self.size(2) <= INT16_MAX && self.size(3) <= INT16_MAX &&
-         self.size(2) * self.size(3) <= kMostPixels &&
-         is_finite(static_cast<float>(args[1]->number_as_double()) / static_cast<float>(output_scale));
+         self.size(2) * self.size(3) <= kMostPixels && have_ratio(*args[1], output_scale);
 }
 
 }  // namespace et::kernels::cortex_m

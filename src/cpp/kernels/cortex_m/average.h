@@ -17,8 +17,13 @@ class Average {
   static Result<Average> make(const char* op, const Tensor& self, double self_scale, int64_t self_zero_point,
                               const Tensor& out, const quantized::OutputParameters& result);
 
-  /// All channels of one pixel of the output, from batch `n`; its sums are divided by `divisor`.
-  void pixel(int32_t n, const Extent& rows, const Extent& columns, float divisor, int8_t* out) const;
+  /// Of averages of so many elements, a positive number: what their sums are multiplied by.
+  float scale_of(int32_t count) const {
+    return product_scale(scale_, product_scale(1.0f, 1.0f, as_float(count)), 1.0f);
+  }
+
+  /// All channels of one pixel of the output, from batch `n`; its sums are multiplied by `scale`.
+  void pixel(int32_t n, const Extent& rows, const Extent& columns, float scale, int8_t* out) const;
 
   /// Averages of `count` rows of so many elements, which lie one after the other.
   void rows(int32_t length, int32_t count, int8_t* out) const;
@@ -31,7 +36,7 @@ class Average {
       for (int64_t h = 0; h < out.size(2); ++h) {
         for (int64_t w = 0; w < out.size(3); ++w, to += channels_) {
           const Extent y = rows(h), x = columns(w);
-          pixel(n, y, x, divisor(y, x), to);
+          pixel(n, y, x, scale_ * (1.0f / divisor(y, x)), to);  // which may be negative, or 0
         }
       }
     }
@@ -46,7 +51,10 @@ class Average {
   float scale_ = 1;  // of the input, in units of the output
 };
 
+/// True when the quotient of two scales is a finite float.
+[[gnu::cold]] bool have_ratio(const EValue& scale, double output_scale);
+
 /// fn(self, …, out): images of int8 whose sums fit 32 bits.
-bool fits_average(Arguments args, double output_scale);
+[[gnu::cold]] bool fits_average(Arguments args, double output_scale);
 
 }  // namespace et::kernels::cortex_m

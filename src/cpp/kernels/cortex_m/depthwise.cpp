@@ -72,6 +72,7 @@ void Depthwise::pixel(int8_t* out) const {
     int32_t sums[4];
     std::memcpy(sums, block_->starts + c, sizeof(sums));
     const int8_t* weights = weights_ + c;
+    const auto write = [&](int32_t i, int32_t sum) { out[c + i] = output.clamp(to_units(sum, block_->scales[c + i])); };
     if (n == 4) {
       int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
       for (const int8_t* const* tap = taps_; tap != end; ++tap, weights += kBlock) {
@@ -87,18 +88,20 @@ void Depthwise::pixel(int8_t* out) const {
         s2 = multiply_add(s2, x[2], weights[2]), s3 = multiply_add(s3, x[3], weights[3]);
 #endif
       }
-      const float* const scales = block_->scales + c;
-      out[c] = output.clamp(to_units(s0, scales[0])), out[c + 1] = output.clamp(to_units(s1, scales[1]));
-      out[c + 2] = output.clamp(to_units(s2, scales[2])), out[c + 3] = output.clamp(to_units(s3, scales[3]));
+      if constexpr (kUnitsAreShort) {
+        write(0, s0), write(1, s1), write(2, s2), write(3, s3);
+        continue;
+      }
+      sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
     } else {
       for (const int8_t* const* tap = taps_; tap != end; ++tap, weights += kBlock) {
         for (int32_t i = 0; i < n; ++i) {
           sums[i] = multiply_add(sums[i], (*tap)[c + i], weights[i]);
         }
       }
-      for (int32_t i = 0; i < n; ++i) {
-        out[c + i] = output.clamp(to_units(sums[i], block_->scales[c + i]));
-      }
+    }
+    for (int32_t i = 0; i < n; ++i) {
+      write(i, sums[i]);
     }
   }
 }

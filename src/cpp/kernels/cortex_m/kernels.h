@@ -1,7 +1,8 @@
 /// The kernels of this folder, one a file, and the test that says which calls each of them takes.
 ///
-/// A test may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes are at their
-/// bounds then, so that a kernel takes every size below. The plain kernel takes what does not fit.
+/// Tests run at load, so that they are made small (cold). A test may use what never changes: dtypes, ranks, dim orders,
+/// numbers and lists of the program. Sizes are at their bounds then, so that a kernel takes every size below. The plain
+/// kernel takes what does not fit.
 #pragma once
 
 #include "kernels/portable/register_headers.inc"
@@ -14,7 +15,7 @@ using Arguments = Span<EValue* const>;
 
 #define ET_CORTEX_M_KERNEL(library, name, op, in_place, overlaps) \
   decltype(library::name##_out) name##_out; /*NOLINT*/            \
-  bool fits_##name(Arguments args);
+  [[gnu::cold]] bool fits_##name(Arguments args);
 #include "kernels/cortex_m/rows.inc"
 #undef ET_CORTEX_M_KERNEL
 

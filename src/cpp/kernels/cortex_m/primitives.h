@@ -42,7 +42,8 @@ struct Output {
 /// round_to_even(float(sum) * scale) for every float, as floats compute it; what lies beyond 8 bits comes out as ±512.
 int32_t exact_units(int32_t sum, float scale);
 
-/// input * weight / output in integers, for cores without floating point: both roundings of floats, bit for bit.
+/// input * weight / output in integers, for cores without floating point: both roundings of floats, bit for bit. It may
+/// be 0 below 2^-33, which makes 0 of every sum, and is NaN where floats leave their normal numbers.
 float scale_in_integers(float input, float weight, float output);
 
 /// exact_units in integers.
@@ -69,6 +70,12 @@ inline int32_t units_in_integers(int32_t sum, float scale) {
   }
   return exact_units(sum, scale);
 }
+
+#if defined(__arm__) && defined(__ARM_FP) && (__ARM_FP & 4)
+constexpr bool kUnitsAreShort = true;
+#else
+constexpr bool kUnitsAreShort = false;  // 26 instructions: loops have them once
+#endif
 
 /// round_to_even(float(sum) * scale); what lies beyond 8 bits stays beyond.
 inline int32_t to_units(int32_t sum, float scale) {

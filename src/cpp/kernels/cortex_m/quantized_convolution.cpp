@@ -113,8 +113,9 @@ Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter
 }
 
 /// `sizes`: of the output. Errors: those of the plain kernel. (Apart, so that its stack is free when sums are made.)
-[[gnu::noinline]] Error read_geometry(const Tensor& input, const Tensor& weight,
-                                      const portable::ConvolutionNumbers& numbers, Geometry* g, int64_t* sizes) {
+[[gnu::noinline, gnu::cold]] Error read_geometry(const Tensor& input, const Tensor& weight,
+                                                 const portable::ConvolutionNumbers& numbers, Geometry* g,
+                                                 int64_t* sizes) {
   const int64_t groups = numbers.groups;
   ET_CHECK_OR_RETURN(groups > 0 && groups <= weight.size(0) && weight.size(1) * groups == input.size(1) &&
                          static_cast<int32_t>(weight.size(0)) % static_cast<int32_t>(groups) == 0,
@@ -146,7 +147,7 @@ bool are_small(IntArrayRef numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n >= 0 && n < 1 << 15; });
 }
 
-/// False where what is written would be read later. (Cold: at load, so that it is made small.)
+/// False where what is written would be read later.
 [[gnu::cold]] bool lies_well(Arguments args) {
   const Tensor input = args[0]->to_tensor(), out = args[16]->to_tensor();
   const auto image = reinterpret_cast<uintptr_t>(input.const_data_ptr());

@@ -28,7 +28,7 @@ bool fits_quantized_mean(Arguments args) {
   const IntArrayRef dims = args[3]->to_int_list();
   const bool is_image = dims.size() == 2 && fits_average(args, args[5]->number_as_double());
   return self.numel() > 0 && self.numel() <= INT32_MAX / 256 && are_last(dims, self.dim()) &&
-         is_finite(static_cast<float>(args[1]->number_as_double()) / static_cast<float>(args[5]->number_as_double())) &&
+         have_ratio(*args[1], args[5]->number_as_double()) &&
          (is_image || (portable::is_contiguous(self) && portable::is_contiguous(args[9]->to_tensor())));
 }
 
@@ -53,7 +53,7 @@ Error quantized_mean_out(KernelContext& context, const Tensor& self, double self
     return Error::Ok;
   }
   for (int32_t n = 0; n < self.size(0); ++n) {
-    average.pixel(n, {0, self.size(2), 0}, {0, self.size(3), 0}, as_float(static_cast<int32_t>(count)),
+    average.pixel(n, {0, self.size(2), 0}, {0, self.size(3), 0}, average.scale_of(static_cast<int32_t>(count)),
                   to + n * self.size(1));
   }
   return Error::Ok;

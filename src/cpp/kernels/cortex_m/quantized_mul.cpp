@@ -14,7 +14,7 @@ Error quantized_mul_out(KernelContext& context, const Tensor& self, double self_
   ET_RETURN_IF_ERROR(read_operand(kOp, {other, other_scale, other_zero_point}, &b_scale, &b_zero));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  const float scale = a_scale * b_scale / requantizer.scale();
+  const float scale = product_scale(a_scale, b_scale, requantizer.scale());
   ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   const Output output(requantizer);

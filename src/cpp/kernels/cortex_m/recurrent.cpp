@@ -25,8 +25,10 @@ Error StateProduct::start(KernelContext& context) {
 Error StateProduct::multiply(const float* before) {
   const auto hidden = static_cast<int32_t>(plan_.hidden), batch = static_cast<int32_t>(plan_.batch);
   const int32_t row = static_cast<int32_t>(call_.gates) * hidden;
+  const quantized::StateQuantizer quantize = plan_.state;  // else each byte that is written makes it be read again
+  int8_t* const state = state_;
   for (int32_t i = 0; i < batch * hidden; ++i) {
-    state_[i] = static_cast<int8_t>(plan_.state(before[i]));
+    state[i] = static_cast<int8_t>(quantize(before[i]));
   }
   for (int32_t c = 0; c < row; c += kBlock) {
     ET_RETURN_IF_ERROR(product_.choose(c, std::min(kBlock, row - c), batch));

@@ -39,7 +39,9 @@ Error prepare_steps(KernelContext& context, const RecurrentCall& call, ScalarTyp
   const Tensor& input = *call.input;
   ET_RETURN_IF_ERROR(check_rank(call.op, "input", input, 3, 3));
   ET_RETURN_IF_ERROR(check_row_major(call.op, {&input}));
-  *shape = {input.size(0), input.size(1), input.size(2) / call.gates, 0};
+  // A quotient of 64 bits is a function of the compiler's library, and rows of 2^31 elements do not exist.
+  const int64_t hidden = static_cast<int32_t>(input.size(2)) / static_cast<int32_t>(call.gates);
+  *shape = {input.size(0), input.size(1), hidden, 0};
   ET_CHECK_OR_RETURN(input.size(2) == call.gates * shape->hidden, InvalidArgument,
                      "%s: rows of %" PRId64 " elements for %" PRId64 " gates", call.op, input.size(2), call.gates);
   ET_CHECK_OR_RETURN(call.hidden != nullptr || call.first->has_value(), InvalidArgument,
