@@ -27,8 +27,8 @@ from .sources import SourceTree
 _TEMPLATES = Path(__file__).resolve().parent / "template"
 #: Of the runtime, what only hosts have.
 HOSTED = frozenset({"runtime/platform_posix.cpp", "aten/tensor.cpp", "aten/tensor.h"})
-#: Kernels whose loops stand in files beside them, or that a model calls at its ends, and what checks arguments: compiled
-#: for size.
+#: Compiled for size: kernels whose loops stand in files beside them, or that a model calls at its ends, and what checks
+#: arguments.
 _SMALL = frozenset(
     f"kernels/quantized/{name}.cpp"
     for name in ("affine", "average_windows", "recurrent", "recurrent_steps", "register")
