@@ -97,9 +97,9 @@ class DynamicTensor {
  public:
   constexpr DynamicTensor(ScalarType dtype, const Shape<Rank>& shape, void* data, bool has_other_sizes)
       : shape_(shape),
-        impl_(detail::described(dtype, shape_, data, false,
-                                has_other_sizes ? runtime::TensorShapeDynamism::kDynamicBound
-                                                : runtime::TensorShapeDynamism::kStatic)) {}
+        impl_(detail::described(
+            dtype, shape_, data, false,
+            has_other_sizes ? runtime::TensorShapeDynamism::kDynamicBound : runtime::TensorShapeDynamism::kStatic)) {}
   DynamicTensor(const DynamicTensor&) = delete;
   DynamicTensor& operator=(const DynamicTensor&) = delete;
 

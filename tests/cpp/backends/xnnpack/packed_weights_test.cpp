@@ -49,25 +49,30 @@ struct Graph {
   }
 };
 
-TEST(PackedWeights, OfAGraphAreNamedByEachNumberOfTheirForm) {
+TEST(PackedWeights, OfAGraphAreNamedByAllOfTheirForm) {
   runtime::HeapSharedCache shared;
-  Graph graph{{PackedWeightsScope::kGraph, 2, 2}};
+  Graph graph{{{PackedWeightsScope::kGraph, 2, 2}}};
   insert(PackedWeightsScope(&shared, graph.owner()));
   EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
-  for (size_t i = 0; i < graph.form.size(); ++i) {
+  for (size_t i = 0; i < graph.form.numbers.size(); ++i) {
     Graph other{graph.form};
-    other.form[i] ^= uint64_t{1} << (i * 2);
+    other.form.numbers[i] ^= uint64_t{1} << (i * 2);
     EXPECT_EQ(look_up(PackedWeightsScope(&shared, other.owner())), kNotFound) << "number " << i;
+  }
+  for (size_t i = 0; i < graph.form.addresses.size(); ++i) {
+    Graph other{graph.form};
+    other.form.addresses[i] = &shared;
+    EXPECT_EQ(look_up(PackedWeightsScope(&shared, other.owner())), kNotFound) << "address " << i;
   }
 }
 
 TEST(PackedWeights, OfAGraphAreNamedByTheAddressThatItsOwnerGives) {
   runtime::HeapSharedCache shared;
   const float first = 0, second = 0;
-  Graph graph{{PackedWeightsScope::kGraph}, &first};
+  Graph graph{{{PackedWeightsScope::kGraph}}, &first};
   insert(PackedWeightsScope(&shared, graph.owner()));
   EXPECT_NE(look_up(PackedWeightsScope(&shared, graph.owner())), kNotFound);
-  Graph other{{PackedWeightsScope::kGraph}, &second};
+  Graph other{{{PackedWeightsScope::kGraph}}, &second};
   EXPECT_EQ(look_up(PackedWeightsScope(&shared, other.owner())), kNotFound) << "the memory has another weight now";
 }
 
