@@ -36,7 +36,7 @@ class Core:
 
 
 CORES = {
-    "m55": Core("cmake/toolchains/cortex-m55.cmake", "mps3-an547", (1.7, 0.153, 6.9, 0.34, 0.28)),
+    "m55": Core("cmake/toolchains/cortex-m55.cmake", "mps3-an547", (1.7, 0.153, 6.9, 0.34, 0.29)),
     "m4": Core("tests/targets/cortex_m/cortex-m4.cmake", "mps2-an386", (6.6, 0.51, 20.8, 0.55, 0.47)),
     "m3": Core("tests/targets/cortex_m/cortex-m3.cmake", "mps2-an385", (10.53, 0.964, 33.9, 2.85, 3.6)),
 }

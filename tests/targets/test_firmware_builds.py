@@ -51,8 +51,8 @@ def trusting(project: Project) -> Path:
     return build(project, ["-DEXECUTORCH_VERIFIER=OFF"], "build-trusting")
 
 
-def test_a_core_without_floats_multiplies_and_divides_them_only(tmp_path: Path) -> None:
-    """Convolutions, means and linear layers: a sum or comparison of floats, or a division of 64 bits, links 0.9 KB."""
+def test_a_core_without_floats_computes_none(tmp_path: Path) -> None:
+    """Convolutions, means and linear layers: an operation of floats, or a division of 64 bits, links 0.4 to 0.9 KB."""
     target = TARGETS["cortex-m3"]
     if missing := missing_tools(target):
         pytest.skip(f"{', '.join(missing)} is not installed (make mcu-setup installs it)")
@@ -68,11 +68,11 @@ def test_a_core_without_floats_multiplies_and_divides_them_only(tmp_path: Path) 
     report = write_firmware(et.to_edge_transform_and_lower(program).to_executorch(config), tmp_path, target.name)
     assert report.run is not None and report.run.matches and not report.run.plain_kernels
     linked = set(re.findall(r"__aeabi_\w+", symbols(tmp_path / "build" / target.program)))
-    assert linked & {"__aeabi_fmul", "__aeabi_fdiv"}, "the library's names of floats"
+    assert "__aeabi_d2f" in linked, "the library's names of floats"
     assert not [
         name
         for name in sorted(linked)
-        if re.match(r"__aeabi_(d(add|sub|mul|div|cmp)|f(add|sub|cmp)|[iul]+2[fd]|[fd]2(u?[il]z)|u?ldivmod)", name)
+        if re.match(r"__aeabi_(d(add|sub|mul|div|cmp)|f(add|sub|mul|div|cmp)|[iul]+2[fd]|[fd]2(u?[il]z)|u?ldivmod)", name)
     ]
 
 

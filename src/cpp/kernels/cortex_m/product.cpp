@@ -83,17 +83,17 @@ void multiply_columns(const Value* x, ptrdiff_t step, const int8_t* rows, int32_
 
 void multiply_column(const Value* x, const int8_t* rows, int32_t depth, int32_t count, const Block& block,
                      Output output, int8_t* out) {
-  for (int32_t c = 0; c < count; c += 4, rows += 4 * depth) {
-    const int32_t n = std::min<int32_t>(4, count - c);
-    int32_t sums[4];
+  int32_t sums[4];
+  int32_t c = 0;
+  for (; c + 4 <= count; c += 4, rows += 4 * depth) {
     std::memcpy(sums, block.starts + c, sizeof(sums));
-    if (n == 4) {
-      dot_1x4(x, rows, depth, sums);
+    dot_1x4(x, rows, depth, sums);
+    for (int32_t i = 0; i < 4; ++i) {
+      out[c + i] = output.clamp(to_units(sums[i], block.scales[c + i]));
     }
-    for (int32_t i = 0; i < n; ++i) {
-      const int32_t sum = n == 4 ? sums[i] : dot_1x1(x, rows + i * depth, depth, sums[i]);
-      out[c + i] = output.clamp(to_units(sum, block.scales[c + i]));
-    }
+  }
+  for (; c < count; ++c, rows += depth) {
+    out[c] = output.clamp(to_units(dot_1x1(x, rows, depth, block.starts[c]), block.scales[c]));
   }
 }
 
