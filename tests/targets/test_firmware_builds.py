@@ -72,7 +72,9 @@ def test_a_core_without_floats_computes_none(tmp_path: Path) -> None:
     assert not [
         name
         for name in sorted(linked)
-        if re.match(r"__aeabi_(d(add|sub|mul|div|cmp)|f(add|sub|mul|div|cmp)|[iul]+2[fd]|[fd]2(u?[il]z)|u?ldivmod)", name)
+        if re.match(
+            r"__aeabi_(d(add|sub|mul|div|cmp)|f(add|sub|mul|div|cmp)|[iul]+2[fd]|[fd]2(u?[il]z)|u?ldivmod)", name
+        )
     ]
 
 

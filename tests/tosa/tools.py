@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,3 +23,17 @@ def tosa_python() -> Path:
             pytest.fail(f"{python} does not exist; `make tosa` sets it up")
         pytest.skip("no environment with tosa-tools and ethos-u-vela (make tosa sets one up)")
     return python
+
+
+def assert_same_steps(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Equal, but for one sum of a channel that no multiplier rounds as float32 does: it is one step off.
+
+    docs/how-to/backends_tosa.md says why. Which weights have such a sum is chance, so that a few results of a thousand
+    may have it; a wrong factor or a shifted image moves many more.
+    """
+    off = (got - wanted).abs()
+    different = off > 0
+    assert int(different.sum()) <= max(1, wanted.numel() // 500), different.nonzero().tolist()
+    if different.any():
+        step = wanted.unique().diff().min()
+        assert float(off.max()) <= 1.01 * float(step), (got[different], wanted[different])
