@@ -1,4 +1,4 @@
-"""Every tool on models that are none of the usual: empty, of odd names, without source, with state, branches, other files.
+"""Every tool on models none of the usual: empty, of odd names, without source, with state, branches, other files.
 
 What a model calls itself is text of a user: it stands in pages and tables as it is, and never becomes markup.
 """

@@ -358,8 +358,8 @@ def _eager_values(
             own, theirs = edge.module(), floats.module()
         except SyntaxError:
             raise NotSupportedError(
-                "PyTorch makes no module of this program: a module's name is a keyword of Python, or has quotes or line "
-                "breaks; rename it"
+                "PyTorch makes no module of this program: a module's name is a keyword of Python, or has quotes or "
+                "line breaks; rename it"
             ) from None
     match = match_graphs(theirs, own)
     values = {node.name: value for node, value in values_of(floats, _copies(leaves)).items()}

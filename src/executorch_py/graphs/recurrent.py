@@ -1,7 +1,7 @@
 """Loops that stand for recurrent layers: their mark, and their steps written one behind the other.
 
-A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), and the compiler one operator of that where
-it has one. A backend that takes the steps themselves has them unrolled.
+A quantizer makes a ``scan`` of a recurrent layer (quantizer/rules/loops.py), and the compiler one operator of that
+where it has one. A backend that takes the steps themselves has them unrolled.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The site's API reference has what the pages and notebooks import: every public name in Python, every header in C++."""
+"""The site's API reference has what pages and notebooks import: every public name in Python, every header in C++."""
 
 import ast
 import importlib

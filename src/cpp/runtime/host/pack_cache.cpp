@@ -299,7 +299,7 @@ void PackCache::save() try {
     return;
   }
   is_changed_ = false;  // what fails once is not tried at each load of a method
-  std::string temporary = path_ + ".XXXXXX";
+  std::string temporary = path_ + std::string(1, '.') + std::string(6, 'X');  // mkostemp puts a name in place of them
   const int file = ::mkostemp(temporary.data(), O_CLOEXEC);
   bool is_written = file >= 0 && ::fchmod(file, mode_) == 0 && write(file);
   is_written = file >= 0 && ::close(file) == 0 && is_written;
