@@ -123,31 +123,28 @@ def _functions(prefix: str, source: MethodSource, method: Method, has_state: boo
         "  KernelContext context(&scratch, nullptr, nullptr, &random_state, nullptr);",
         f"  return static_cast<int>({source.function}(context));",
         "}\n",
-        *_pointers(f"void* {prefix}_input(int index)", inputs),
-        *_pointers(f"const void* {prefix}_output(int index)", outputs),
+        *_choice(f"void* {prefix}_input(int index)", inputs),
+        *_choice(f"const void* {prefix}_output(int index)", outputs),
     ]
 
 
 def _size_functions(prefix: str, source: MethodSource, method: Method) -> list[str]:
     if not method.is_dynamic:
         return []
-    resized = [source.resize(i) for i in method.inputs]
+    resized = [call and f"static_cast<int>({call})" for call in map(source.resize, method.inputs)]
+    head = f"int {prefix}_resize_input(int index, const int64_t* sizes)"
     return [
-        f"int {prefix}_resize_input(int index, const int64_t* sizes) {{",
-        "  switch (index) {",
-        *(f"    case {i}: return static_cast<int>({call});" for i, call in enumerate(resized) if call),
-        "    default: return static_cast<int>(Error::InvalidArgument);",
-        "  }",
-        "}\n",
-        *_pointers(f"const int64_t* {prefix}_output_sizes(int index)", [source.sizes(i) for i in method.outputs]),
+        *_choice(head, resized, "static_cast<int>(Error::InvalidArgument)"),
+        *_choice(f"const int64_t* {prefix}_output_sizes(int index)", [source.sizes(i) for i in method.outputs]),
     ]
 
 
-def _pointers(head: str, places: Sequence[str]) -> list[str]:
-    cases = [f"    case {i}: return {place};" for i, place in enumerate(places) if place]
+def _choice(head: str, results: Sequence[str], otherwise: str = "nullptr") -> list[str]:
+    """A function that returns one of the results by its index; "" is none."""
+    cases = [f"    case {i}: return {result};" for i, result in enumerate(results) if result]
     if not cases:
-        return [f"{head.replace('int index', 'int')} {{ return nullptr; }}\n"]
-    return [f"{head} {{", "  switch (index) {", *cases, "    default: return nullptr;", "  }", "}\n"]
+        return [f"{head.replace('int index', 'int')} {{ return {otherwise}; }}\n"]
+    return [f"{head} {{", "  switch (index) {", *cases, f"    default: return {otherwise};", "  }", "}\n"]
 
 
 def _header(name: str, plan: Plan, layout: Layout) -> str:
