@@ -230,11 +230,13 @@ void destroy_state(void* state) {
   static_cast<State*>(state)->~State();
 }
 
-/// The table entry of a kernel of the library.
+/// The table entry of a kernel of the library, which reads whole vectors.
 template <runtime::KernelPrepare Prepare, runtime::KernelRun Run, runtime::KernelDestroy Destroy>
 constexpr runtime::Kernel library_kernel(const ops::Signature& signature,
                                          uint8_t priority = runtime::kPriorityLibrary) {
-  return runtime::make_stateful_kernel<Prepare, Run, Destroy>(signature, priority);
+  runtime::Kernel kernel = runtime::make_stateful_kernel<Prepare, Run, Destroy>(signature, priority);
+  kernel.reads_past = true;
+  return kernel;
 }
 
 }  // namespace et::backends::xnnpack

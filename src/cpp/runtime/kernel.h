@@ -143,6 +143,7 @@ struct Kernel {
   KernelPrepare prepare = nullptr;
   KernelDestroy destroy = nullptr;
   uint8_t priority = kPriorityPortable;
+  bool reads_past = false;  ///< reads whole vectors: up to kReadAhead bytes (tensor.h) behind the last of a tensor
 };
 
 /// The kernels of one library, and what tools say about them.

@@ -166,9 +166,8 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
       }
       continue;
     }
-    // Kernels of libraries read whole vectors. Who reads a view is not known here.
-    const bool reads_past =
-        kHasPages && (kernel.priority >= kPriorityLibrary || std::strchr(kernel.signature, 'p') != nullptr);
+    // Who reads a view is not known here.
+    const bool reads_past = kHasPages && (kernel.reads_past || std::strchr(kernel.signature, 'p') != nullptr);
     for (size_t i = 0; kernel.signature[i] != '\0'; ++i) {
       uint16_t& flags = flags_of(call.args[i]);
       switch (kernel.signature[i]) {

@@ -311,8 +311,9 @@ Error look_out(KernelContext& context, const Tensor& self, Tensor& out) {
 }
 
 TEST_F(MethodTest, InputsAtTheEndOfAPageAreCopiedForWhatReadsPastThem) {
-  const Kernel kernels[] = {make_kernel<&look_out>("test::look.out"),
-                            make_kernel<&look_out>("test::look_past.out", kPriorityLibrary)};
+  Kernel kernels[] = {make_kernel<&look_out>("test::look.out", kPriorityLibrary),
+                      make_kernel<&look_out>("test::look_past.out")};
+  kernels[1].reads_past = true;
   ASSERT_EQ(kernels_.add(kernels), Error::Ok);
   for (const char* const name : {"test::look", "test::look_past"}) {
     for (const bool is_planned : {false, true}) {

@@ -15,12 +15,16 @@
 
 namespace et::kernels::portable {
 
+/// Half, BFloat16 and their like (base/half.h): a class that converts to a float.
+template <typename T>
+inline constexpr bool is_small_float_type = std::is_class_v<T> && std::is_convertible_v<T, float>;
+
 /// `value` as To, with ATen's meaning for every pair of element types.
 template <typename To, typename From>
 inline To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
-  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) {
+  } else if constexpr (is_small_float_type<From>) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);
@@ -29,7 +33,7 @@ inline To convert(From value) {
     const int64_t wide =
         value >= -limit && value < limit ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
     return static_cast<To>(wide);
-  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
+  } else if constexpr (is_small_float_type<To>) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_arithmetic_v<From> && !std::is_arithmetic_v<To>) {  // complex
     return To(convert<typename To::value_type>(value));
