@@ -129,6 +129,7 @@ bench: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python $(ARGS)
 	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.kernels
+	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python --short
 	@$(PY) -m benchmarks.written_out
 	@$(PY) -m benchmarks.integer_weights
 	@$(PY) -m benchmarks.lowering
@@ -162,9 +163,10 @@ notebooks: build
 	@$(TIMED) "Jupyter" -- $(SETUP) venv $(VENV) notebooks
 	@$(BIN)/jupyter lab notebooks
 
-# Every model, batches of eight and dynamic int8, too: hours.
+# Every model, batches of eight and dynamic int8, too, and every operator of these models: hours.
 bench-all: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --all --precisions fp32 int8 dynamic $(ARGS)
+	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python
 
 # What older processors would do: each instruction set of x86 below this machine's, one thread.
 bench-isa: build bench-setup

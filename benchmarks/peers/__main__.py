@@ -7,6 +7,7 @@ For each model, precision and number of threads all engines load in processes of
 about `--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the
 quartiles. A ratio is ours with default options / best peer in the same run; up to 1.03 counts as level. `placed` is the
 default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey a limit.
+`--clock processor` counts what all threads of a process took: for one thread, where others use the machine.
 Prepared files are kept in `--out` and made anew with --again. Also measured, in the same processes: load, first
 inference, the peak of memory beyond the imported package, bytes of the file. Between the rounds: what the registers of
 the machine can do (peak.c), of which each time is a share (`of peak`).
@@ -76,7 +77,7 @@ def measure(
     for engine in options.engines:
         try:
             file = prepared(pool, engine, name, precision, options.out, options.again and threads == options.threads[0])
-            request = {"do": "load", "file": str(file), "threads": threads}
+            request = {"do": "load", "file": str(file), "threads": threads, "clock": options.clock}
             request["inputs"] = str(options.out / f"{name}.inputs.pt")
             request["expected"] = str(options.out / f"{name}.expected.pt")
             starts = []
@@ -126,6 +127,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--starts", type=int, default=3, help="processes that load the model; the median counts")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help="wall: of the machine")
     parser.add_argument("--block", type=float, default=60.0, help="milliseconds of a block")
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder of prepared files and results")
     parser.add_argument("--again", action="store_true", help="prepare all files anew")

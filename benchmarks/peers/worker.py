@@ -7,12 +7,15 @@ stderr. The package is imported once, then each `load` forks, so that every mode
 first inference and its peak of memory are its own.
 
     {"do": "prepare", "exported": PATH, "inputs": PATH, "precision": P, "out": PATH}   -> {"seconds": s, "bytes": n}
-    {"do": "load", "file": PATH, "inputs": PATH, "expected": PATH, "threads": n}       -> {"load_ms": …, "first_ms": …,
+    {"do": "prepare", "jobs": [{"exported": …}, …]}                                    -> {"jobs": [an answer each]}
+    {"do": "load", "file": PATH, "inputs": PATH, "expected": PATH, "threads": n,
+     "clock": "wall" or "processor"}                                                   -> {"load_ms": …, "first_ms": …,
                                                                                            "error": largest_error}
     {"do": "block", "ms": n}                                                           -> {"ms": mean of a call}
     {"do": "unload"}                                                                   -> {"peak_bytes": …}
 
 An answer with "failed" says why the engine cannot do it.
+Processor time is that of all threads of the process.
 """
 
 from __future__ import annotations
@@ -72,14 +75,16 @@ class Session:
         expected = [np.asarray(tensor, np.float64) for tensor in torch.load(request["expected"])]
         largest_error(expected, expected)  # its pages are nobody's
         engine.enter(request["threads"])
-        settle_memory()
+        if request.get("settle", True):
+            settle_memory()
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
         self.before = status_bytes("VmRSS")
-        start = time.perf_counter()
+        self.clock = {"wall": time.perf_counter, "processor": time.process_time}[request["clock"]]
+        start = self.clock()
         self.call: Call = engine.load(Path(request["file"]), self.inputs, request["threads"])
-        loaded = time.perf_counter()
+        loaded = self.clock()
         outputs = self.call()
-        first = time.perf_counter()
+        first = self.clock()
         self.answer = {
             "load_ms": (loaded - start) * 1e3,
             "first_ms": (first - loaded) * 1e3,
@@ -92,15 +97,15 @@ class Session:
         if not self.calls:
             for _ in range(3):
                 self.call()
-            start = time.perf_counter()
+            start = self.clock()
             for _ in range(3):
                 self.call()
-            self.calls = max(1, int(ms / 1e3 / ((time.perf_counter() - start) / 3)))
+            self.calls = max(1, int(ms / 1e3 / ((self.clock() - start) / 3)))
         self.call()
-        start = time.perf_counter()
+        start = self.clock()
         for _ in range(self.calls):
             self.call()
-        return {"ms": (time.perf_counter() - start) * 1e3 / self.calls}
+        return {"ms": (self.clock() - start) * 1e3 / self.calls}
 
     def close(self) -> dict[str, Any]:
         return {"peak_bytes": max(0, status_bytes("VmHWM") - self.before)}
@@ -157,7 +162,9 @@ def main(name: str) -> int:
         # A child for each: neither a preparation nor a loaded model leaves anything behind in the parent.
         child = os.fork()
         if child == 0:
-            if request["do"] == "prepare":
+            if "jobs" in request:
+                _send(answers, {"jobs": [prepare(engine, job) for job in request["jobs"]]})
+            elif request["do"] == "prepare":
                 _send(answers, prepare(engine, request))
             else:
                 serve_session(engine, request, sys.stdin, answers)
