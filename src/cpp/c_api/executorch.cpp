@@ -153,15 +153,31 @@ struct et_method {
 
 namespace {
 
-Error load(const et_options* options, et_program** out,
-           Result<std::shared_ptr<et::runtime::HostProgram>> (*read)(const void*, size_t,
-                                                                     const et::runtime::HostOptions&),
-           const void* data, size_t nbytes) {
+using Read = Result<std::shared_ptr<et::runtime::HostProgram>>(const void*, size_t, const et::runtime::HostOptions&);
+
+Result<std::shared_ptr<et::runtime::HostProgram>> read_file(const void* path, size_t,
+                                                            const et::runtime::HostOptions& host) {
+  return et::runtime::HostProgram::from_file(static_cast<const char*>(path), host);
+}
+
+Result<std::shared_ptr<et::runtime::HostProgram>> read_memory(const void* data, size_t nbytes,
+                                                              const et::runtime::HostOptions& host) {
+  return et::runtime::HostProgram::from_buffer(nullptr, data, nbytes, host);
+}
+
+/// `pack_cache`: nullptr for none.
+Error load(Read* read, const void* data, size_t nbytes, const et_options* options, const char* const* pack_cache,
+           et_program** out) {
   ET_RETURN_IF_ERROR(check_given(out, "place for the program"));
   *out = nullptr;
   ET_RETURN_IF_ERROR(check_given(data, "path or address of the program"));
   et::runtime::HostOptions host = et::extension::process_options();
   ET_RETURN_IF_ERROR(et::extension::process().error);
+  if (pack_cache != nullptr) {
+    ET_CHECK_OR_RETURN(*pack_cache != nullptr && **pack_cache != '\0', InvalidArgument,
+                       "the directory of packed weights is %s", *pack_cache == nullptr ? "null" : "empty");
+    host.pack_cache = *pack_cache;
+  }
   auto made = std::make_unique<et_program>();
   if (options != nullptr) {
     ET_CHECK_OR_RETURN(
@@ -253,25 +269,21 @@ et_status et_set_num_threads(size_t count) {
 }
 
 et_status et_program_load_file(const char* path, const et_options* options, et_program** out) {
-  return call([&] {
-    return load(
-        options, out,
-        [](const void* given, size_t, const et::runtime::HostOptions& host) {
-          return et::runtime::HostProgram::from_file(static_cast<const char*>(given), host);
-        },
-        path, 0);
-  });
+  return call([&] { return load(&read_file, path, 0, options, nullptr, out); });
 }
 
 et_status et_program_load_memory(const void* data, size_t nbytes, const et_options* options, et_program** out) {
-  return call([&] {
-    return load(
-        options, out,
-        [](const void* given, size_t size, const et::runtime::HostOptions& host) {
-          return et::runtime::HostProgram::from_buffer(nullptr, given, size, host);
-        },
-        data, nbytes);
-  });
+  return call([&] { return load(&read_memory, data, nbytes, options, nullptr, out); });
+}
+
+et_status et_program_load_file_packed(const char* path, const et_options* options, const char* pack_cache,
+                                      et_program** out) {
+  return call([&] { return load(&read_file, path, 0, options, &pack_cache, out); });
+}
+
+et_status et_program_load_memory_packed(const void* data, size_t nbytes, const et_options* options,
+                                        const char* pack_cache, et_program** out) {
+  return call([&] { return load(&read_memory, data, nbytes, options, &pack_cache, out); });
 }
 
 void et_program_free(et_program* program) { delete program; }

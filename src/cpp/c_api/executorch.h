@@ -125,6 +125,12 @@ ET_C_API et_status et_set_num_threads(size_t count);
 ET_C_API et_status et_program_load_file(const char* path, const et_options* options, et_program** out);
 /* `data` must stay as long as the program and its methods. */
 ET_C_API et_status et_program_load_memory(const void* data, size_t nbytes, const et_options* options, et_program** out);
+/* As these two, keeping what kernels pack of weights in a file of directory `pack_cache`, which later processes map.
+ * A program that is read (read_file) is ET_INVALID_ARGUMENT. */
+ET_C_API et_status et_program_load_file_packed(const char* path, const et_options* options, const char* pack_cache,
+                                               et_program** out);
+ET_C_API et_status et_program_load_memory_packed(const void* data, size_t nbytes, const et_options* options,
+                                                 const char* pack_cache, et_program** out);
 ET_C_API void et_program_free(et_program* program);
 ET_C_API size_t et_program_num_methods(const et_program* program);
 /* NULL when there is no method `i`. */

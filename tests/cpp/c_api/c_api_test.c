@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int num_failed = 0;
 
@@ -224,6 +225,40 @@ static void test_allocator(void) {
   FAILS(et_program_load_file(kLinear, &options, &program), ET_INVALID_ARGUMENT, "release is null");
 }
 
+/* That weights are kept tests/python/runtime/test_pack_cache.py says; this model packs none. */
+static void test_packed_weights(void) {
+  char directory[] = "/tmp/c_api_test_XXXXXX";
+  static unsigned char bytes[1 << 16];
+  et_options options = ET_OPTIONS_INIT;
+  et_program* program = NULL;
+  et_method* method = load(kLinear, NULL);
+  float expected[6], result[6];
+  size_t nbytes;
+  int from_memory;
+  FILE* file = fopen(kLinear, "rb");
+  CHECK(file != NULL && mkdtemp(directory) != NULL);
+  nbytes = fread(bytes, 1, sizeof(bytes), file);
+  fclose(file);
+  CHECK(run(method, 1, expected) == ET_OK);
+  et_method_free(method);
+  for (from_memory = 0; from_memory < 2; ++from_memory) {
+    CHECK((from_memory ? et_program_load_memory_packed(bytes, nbytes, NULL, directory, &program)
+                       : et_program_load_file_packed(kLinear, NULL, directory, &program)) == ET_OK);
+    CHECK(et_method_load(program, "forward", &method) == ET_OK);
+    CHECK(run(method, 1, result) == ET_OK && memcmp(expected, result, 24) == 0);
+    et_method_free(method);
+    et_program_free(program);
+  }
+  CHECK(rmdir(directory) == 0);
+  FAILS(et_program_load_file_packed(kLinear, NULL, directory, &program), ET_INVALID_ARGUMENT, "no directory");
+  CHECK(program == NULL);
+  FAILS(et_program_load_file_packed(kLinear, NULL, NULL, &program), ET_INVALID_ARGUMENT, "null");
+  FAILS(et_program_load_file_packed(kLinear, NULL, "", &program), ET_INVALID_ARGUMENT, "empty");
+  FAILS(et_program_load_file_packed(NULL, NULL, "/tmp", &program), ET_INVALID_ARGUMENT, "null");
+  options.read_file = 1;
+  FAILS(et_program_load_file_packed(kLinear, &options, "/tmp", &program), ET_INVALID_ARGUMENT, "mapped");
+}
+
 static void test_state(void) {
   et_method* const method = load(kCounter, NULL);
   et_tensor_info info;
@@ -294,6 +329,7 @@ int main(void) {
   test_wrong_calls();
   test_files();
   test_allocator();
+  test_packed_weights();
   test_state();
   test_threads();
   printf("%d checks failed\n", num_failed);

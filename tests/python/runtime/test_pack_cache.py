@@ -266,3 +266,43 @@ def test_what_cannot_be_done_is_an_error(model: Path) -> None:
         run(model, pack_cache=model.parent / "none")
     with pytest.raises(InvalidArgumentError, match=r"not for those that are read \(mmap=False"):
         run(model, pack_cache=True, mmap=False)
+
+
+C_CALLS = """
+import ctypes, sys
+
+et = ctypes.CDLL(sys.argv[1])
+et.et_last_error.restype = ctypes.c_char_p
+program, method = ctypes.c_void_p(), ctypes.c_void_p()
+path, store = sys.argv[2].encode(), sys.argv[3].encode()
+data = open(path, "rb").read()
+
+
+def check(status):
+    assert status == 0, et.et_last_error().decode()
+
+
+check(et.et_init_abi(1))
+if sys.argv[4] == "file":
+    check(et.et_program_load_file_packed(path, None, store, ctypes.byref(program)))
+else:
+    size = ctypes.c_size_t(len(data))
+    check(et.et_program_load_memory_packed(data, size, None, store, ctypes.byref(program)))
+check(et.et_method_load(program, b"forward", ctypes.byref(method)))
+et.et_method_free(method)
+et.et_program_free(program)
+"""
+
+
+@pytest.mark.parametrize("source", ["file", "memory"])
+def test_the_c_interface_keeps_weights(tmp_path: Path, source: str) -> None:
+    model, store = tmp_path / "model.pte", tmp_path / "store"
+    store.mkdir()
+    export(model, False)
+    states = []
+    for _ in range(2):  # a process each
+        subprocess.run([sys.executable, "-c", C_CALLS, et.c_library_path, model, store, source], check=True)
+        (pack,) = packs(store)
+        states.append((pack.stat().st_ino, pack.stat().st_size))
+    assert states[0] == states[1]  # the second one maps what the first one wrote
+    assert states[0][1] > 4 * 32 * 32 * 9
