@@ -86,6 +86,18 @@ bool last_becomes_channels(const std::vector<int64_t>& dims) {
   return true;
 }
 
+/// A 2-D convolution for which kernels of channels last save more than its image's conversions take: in groups, or of
+/// windows that overlap. One of pixels is a product in either order.
+bool is_faster_channels_last(const ir::Node& node) {
+  if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp}) || node.result()->type.tensor.rank() != 4) {
+    return false;
+  }
+  const std::vector<ir::Dim>& filter = node.args()[1].value()->type.tensor.dims;
+  const ops::Convolution convolution(node);  // the clamped one begins alike
+  return (filter[2].max != 1 || filter[3].max != 1) &&
+         (int_of(convolution.groups()) != 1 || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1});
+}
+
 bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {
   if (!is_one_of(node.op, {op::permute_copy, op::permute}) || image_rank(*node.result()) == 0 ||
       image_rank(*ops::Permute(node).self().value()) == 0) {
@@ -148,6 +160,7 @@ class Regions {
     int64_t row_major = 0;      ///< bytes that kernels transpose when the region stays as it is
     int64_t channels_last = 0;  ///< bytes that conversions at its borders transpose
     bool is_plain = false;      ///< row-major, it would get a plain kernel, which takes longer than conversions
+    bool has_faster = false;    ///< has convolutions of floats whose fastest kernels take channels last only
   };
 
   static bool could_take_part(const ir::Node& node) {
@@ -262,6 +275,7 @@ class Regions {
                      int_of(ops::EtQuantizedConvolution(node).transposed()) == 0;
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
+      cost.has_faster |= is_faster_channels_last(node);
     }
     for (ir::Value* image : images) {
       if (!seen_.insert(image).second) {
@@ -280,7 +294,8 @@ class Regions {
 
   bool is_worth_it(const ir::Value* region) {
     const Cost& cost = costs_[region];
-    return cost.is_plain || cost.channels_last < cost.row_major;
+    return cost.is_plain || cost.channels_last < cost.row_major ||
+           (cost.has_faster && cost.channels_last == cost.row_major && cost.row_major > 0);
   }
 
   static ir::Node* conversion(ir::Graph& graph, ir::Value* from, ir::TensorType type, ir::Node* before,
