@@ -21,8 +21,11 @@ struct alignas(kChainAlignment) PackedHeader {
   IntegerForm form;
 };
 
-/// A filter of 3x3, `taps` numbers apart, times twice the transposed transform of patch_loop.cpp from both sides.
-void transform_filter(const int8_t* filter, size_t taps, int16_t* points) {
+constexpr size_t kMostLanes = 16;
+
+/// A filter of 3x3, `taps` numbers apart, times twice the transposed transform of patch_loop.cpp from both sides;
+/// `points`: `step` numbers apart.
+void transform_filter(const int8_t* filter, size_t taps, int16_t* points, size_t step) {
   int rows[4][3];
   for (size_t x = 0; x < 3; ++x) {
     const int first = filter[x * taps], second = filter[(3 + x) * taps], third = filter[(6 + x) * taps];
@@ -31,9 +34,10 @@ void transform_filter(const int8_t* filter, size_t taps, int16_t* points) {
   }
   for (size_t y = 0; y < 4; ++y) {
     const auto [first, second, third] = rows[y];
-    points[4 * y] = static_cast<int16_t>(2 * first), points[4 * y + 3] = static_cast<int16_t>(2 * third);
-    points[4 * y + 1] = static_cast<int16_t>(first + second + third);
-    points[4 * y + 2] = static_cast<int16_t>(first - second + third);
+    int16_t* const row = points + 4 * y * step;
+    row[0] = static_cast<int16_t>(2 * first), row[3 * step] = static_cast<int16_t>(2 * third);
+    row[step] = static_cast<int16_t>(first + second + third);
+    row[2 * step] = static_cast<int16_t>(first - second + third);
   }
 }
 
@@ -77,25 +81,26 @@ struct Packing {
     const size_t of_group = v % vectors(), in_panel = of_group % kPanelVectors;
     return {in_panel, std::min(kPanelVectors, vectors() - (of_group - in_panel)) * lanes};
   }
-  /// Vector `v`, all of whose columns are transformed, to its place among patches.
-  void put_patches(size_t v, int8_t* column, int16_t* packed) const {
+  /// Vector `v`, all of whose columns are transformed, to its place among patches. `buffer`: i8 [4 * quads],
+  /// `columns`: i8 [lanes][4 * quads].
+  void put_patches(size_t v, int8_t* buffer, int8_t* columns, int16_t* packed) const {
     const auto [vector, width] = place(v);
-    const size_t channels = product->group_channels(), pairs = product->group_pairs();
+    const size_t channels = product->group_channels(), pairs = product->group_pairs(), depth = 4 * product->quads();
+    const size_t first = v % vectors() * lanes, count = std::min(lanes, product->columns - first);
+    for (size_t lane = 0; lane < count; ++lane) {
+      read(v / vectors() * product->columns + first + lane, buffer, columns + lane * depth);
+    }
     int16_t* const panel = packed + (v - vector) * lanes * kPatchPoints * 2 * pairs + vector * lanes * 2;
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      const size_t in_group = v % vectors() * lanes + lane;
-      std::fill_n(column, 4 * product->quads(), int8_t{0});
-      if (in_group < product->columns) {
-        read(v / vectors() * product->columns + in_group, column + 4 * product->quads(), column);
+    for (size_t pair = 0; pair < pairs; ++pair) {
+      // A pair of all columns at a time: its points lie as far apart as sets of a cache do.
+      int16_t points[kPatchPoints][2 * kMostLanes] = {};
+      for (size_t lane = 0; lane < count; ++lane) {
+        for (size_t c = 2 * pair; c < std::min(2 * pair + 2, channels); ++c) {
+          transform_filter(columns + lane * depth + c, channels, &points[0][2 * lane + c % 2], 2 * kMostLanes);
+        }
       }
-      for (size_t c = 0; c < 2 * pairs; ++c) {
-        int16_t points[kPatchPoints] = {};
-        if (c < channels) {
-          transform_filter(column + c, channels, points);
-        }
-        for (size_t point = 0; point < kPatchPoints; ++point) {
-          panel[((point * pairs + c / 2) * width + lane) * 2 + c % 2] = points[point];
-        }
+      for (size_t point = 0; point < kPatchPoints; ++point) {
+        std::memcpy(panel + (point * pairs + pair) * width * 2, points[point], lanes * 2 * sizeof(int16_t));
       }
     }
   }
@@ -168,7 +173,7 @@ Result<void*> pack(void* argument) {
     const PackingScratch s(scratch.get() + chunk * of_a_thread, quads);
     for (size_t v = begin; v < end; ++v) {
       if (form == IntegerForm::kPatches) {
-        packing.put_patches(v, s.column, reinterpret_cast<int16_t*>(packed));
+        packing.put_patches(v, s.column, s.weights, reinterpret_cast<int16_t*>(packed));
         continue;
       }
       packing.read_vector(v, s.column, s.weights);
