@@ -68,7 +68,7 @@ if(ET_SIZE_BUILD)
 endif()
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ${ET_LTO})
 if(ET_SIZE_BUILD AND NOT ET_BACKENDS)  # no library that reads past a tensor, or whose kernels are compared with ours
-  add_compile_definitions(ET_WITHOUT_PAGES=1 ET_WITHOUT_OFFERS=1)
+  add_compile_definitions(ET_WITHOUT_PAGES=1 ET_WITHOUT_OFFERS=1 ET_SMALL_STACK=1)
 endif()
 if(ET_STRIP_MESSAGES)
   add_compile_definitions(ET_STRIP_MESSAGES=1)

@@ -82,6 +82,21 @@ class Movement(nn.Module):
         return torch.cat([x[:, 1:], x[:, :-1]], 1).transpose(1, 3)[:, 2]
 
 
+class Sequences(nn.Module):
+    """Convolutions over one dimension: any, depthwise, in groups, with strides and distances between taps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.layers = nn.Sequential(
+            nn.Conv1d(3, 10, 5, stride=2, padding=2), nn.ReLU(), nn.Conv1d(10, 10, 3, padding=2, dilation=2, groups=10),
+            nn.ReLU(), nn.Conv1d(10, 66, 1), nn.ReLU(), nn.Conv1d(66, 6, 4, padding=1, groups=3),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
 class Parts(nn.Module):
     """What cuts tensors into parts: along channels and lines, of one size and of several, and into single indices."""
 
@@ -125,6 +140,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     made = {name: make_case(*make(), folder / f"{name}.pte") for name, make in NETWORKS.items()}
     made["movement"] = make_case(Movement(0), (1, 3, 17, 14), folder / "movement.pte")
     made["parts"] = make_case(Parts(), (1, 3, 9, 14), folder / "parts.pte")
+    made["sequences"] = make_case(Sequences(), (2, 3, 39), folder / "sequences.pte")
     for seed in (1, 2):
         made[f"odd_{seed}"] = make_case(OddSizes(seed), (1, 3, 17, 14), folder / f"odd_{seed}.pte")
     return made
@@ -168,7 +184,7 @@ def run(board: tuple[str, Path], case: Case, folder: Path) -> tuple[np.ndarray, 
     return np.fromfile(got, np.int8).reshape(case.expected.shape), counts
 
 
-@pytest.mark.parametrize("name", [*NETWORKS, "movement", "parts", "odd_1", "odd_2"])
+@pytest.mark.parametrize("name", [*NETWORKS, "movement", "parts", "sequences", "odd_1", "odd_2"])
 def test_outputs_are_those_of_the_host(
     board: tuple[str, Path], cases: dict[str, Case], name: str, tmp_path: Path
 ) -> None:

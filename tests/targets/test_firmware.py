@@ -264,7 +264,8 @@ def test_methods_that_share_no_memory_need_none_that_is_kept() -> None:
     assert Feature.KEPT_MEMORY not in features_of(data)
 
 
-@pytest.mark.parametrize("feature", [feature for feature in Feature if feature is not Feature.DEBUG_INFO])
+# Debug information is not read; without sequences, the plain kernel computes them.
+@pytest.mark.parametrize("feature", [one for one in Feature if one not in (Feature.DEBUG_INFO, Feature.SEQUENCES)])
 def test_a_runtime_without_a_feature_refuses_what_needs_it(feature: Feature, bare: Path) -> None:
     need("host")
     data = program_with(feature)
@@ -276,6 +277,18 @@ def test_a_runtime_without_a_feature_refuses_what_needs_it(feature: Feature, bar
     lists.write_text(lists.read_text().replace(f"ET_FEATURES={int(feature)} ", "ET_FEATURES=0 "))
     done = subprocess.run([build(project)], capture_output=True, text=True, timeout=60, check=False)
     assert "NotSupported" in done.stdout and done.returncode > 0, done
+
+
+def test_convolutions_over_sequences_are_a_feature_and_fast(integers: bytes, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    model = torch.nn.Sequential(torch.nn.Conv1d(3, 8, 5, 2, 2), torch.nn.ReLU(), torch.nn.Conv1d(8, 4, 3, groups=2))
+    data = lowered(model, (torch.randn(1, 3, 40),), "static_int8")
+    assert features_of(stripped(data)[0]) == Feature.SEQUENCES
+    assert Feature.SEQUENCES not in features_of(integers)
+    need("cortex-m3")
+    report = write_firmware(data, tmp_path, "cortex-m3")
+    assert report.run is not None and report.run.matches and not report.run.plain_kernels, report.run
+    assert report.run.instructions < 300_000  # plain ones take a million
 
 
 def test_debug_information_is_a_feature_that_strip_removes() -> None:

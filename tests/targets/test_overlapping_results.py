@@ -1,4 +1,4 @@
-"""Integer convolutions over their own input: smaller arenas, the same integers, and a refusal where no kernel can."""
+"""Integer convolutions and poolings over their own input: smaller arenas, and a refusal where no kernel can."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from executorch_py.runtime import Program, Runtime
 
 
 def layers(seed: int) -> tuple[nn.Module, tuple[int, ...]]:
-    """A chain of convolutions of random geometry, and the shape of its input."""
+    """A chain of convolutions and poolings of random geometry, and the shape of its input."""
     torch.manual_seed(seed)
     choose = random.Random(seed)
     rows, columns = choose.randint(5, 14), choose.randint(5, 14)
@@ -29,6 +29,8 @@ def layers(seed: int) -> tuple[nn.Module, tuple[int, ...]]:
         is_point = choose.random() < 0.6
         size = {} if is_point else {"stride": min(stride, 2), "padding": dilation + padding, "dilation": dilation}
         modules += [nn.Conv2d(before, after, 1 if is_point else kernel, **size), nn.ReLU()]
+        if choose.random() < 0.4:
+            modules += [nn.MaxPool2d(choose.randint(2, 3), choose.randint(1, 2), 1, ceil_mode=choose.random() < 0.5)]
     return nn.Sequential(*modules).eval(), (1, counts[0], rows, columns)
 
 
@@ -51,7 +53,7 @@ def arena(data: bytes) -> int:
     return sum(Runtime.get().load_program(data).metadata("forward").planned_buffer_sizes())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_what_is_computed_over_the_input_is_what_is_computed_apart_from_it(seed: int) -> None:
     module, shape = layers(seed)
     apart, over = programs(module, shape)

@@ -25,7 +25,8 @@ struct Distances {
   int32_t in_front = 0;  ///< the result begins so far in front of the image and is made from the first pixel on,
   int32_t behind = 1;    ///< or so far behind it, and is made from the last pixel on
 
-  bool allow(uintptr_t image, uintptr_t result) const {
+  bool allow(const void* image_begin, const void* result_begin) const {
+    const auto image = reinterpret_cast<uintptr_t>(image_begin), result = reinterpret_cast<uintptr_t>(result_begin);
     return result <= image ? image - result >= static_cast<uintptr_t>(in_front)
                            : result - image >= static_cast<uintptr_t>(behind);
   }
@@ -36,8 +37,8 @@ inline int32_t pixel_step(const void* image, const void* result) {
   return reinterpret_cast<uintptr_t>(result) > reinterpret_cast<uintptr_t>(image) ? -1 : 1;
 }
 
-/// What kernels compute at one time, at most: they read the image while they write it. A result with more channels does
-/// not overlap its image.
+/// What convolutions compute at one time, at most: they read the image while they write it. A result with more channels
+/// does not overlap its image. Poolings compute a pixel at one time.
 constexpr int32_t kPixelsAtOnce = 4, kChannelsAtOnce = 64;
 
 /// `in_bytes`, `out_bytes`: of a pixel. `at_once`: pixels that are computed at one time.

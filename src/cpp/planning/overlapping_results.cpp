@@ -50,12 +50,34 @@ bool read_pair(const ir::Argument& argument, int32_t* to) {
   return true;
 }
 
-}  // namespace
+int64_t size_of(const ir::Value* value, size_t d) { return value->type.tensor.dims[d].min; }
 
-std::optional<OverlappingResult> overlapping_result(const ir::Node& node) {
-  if (node.op != op::et_quantized_convolution_out) {
+/// Rows and columns of both images.
+void read_sizes(const ir::Value* input, const ir::Value* result, ops::ImageWindows* windows) {
+  for (size_t d = 0; d < 2; ++d) {
+    windows->in[d] = static_cast<int32_t>(size_of(input, d + 2));
+    windows->out[d] = static_cast<int32_t>(size_of(result, d + 2));
+  }
+}
+
+std::optional<OverlappingResult> overlapping_pool(const ir::Node& node) {
+  const ops::MaxPool2d call(node);
+  const ir::Value* const input = call.self().value();
+  ops::ImageWindows windows;
+  if (!is_image(input) || !is_image(node.result()) || size_of(input, 0) != 1 ||
+      !read_pair(call.kernel_size(), windows.kernel) || !read_pair(call.padding(), windows.padding) ||
+      !read_pair(call.dilation(), windows.dilation) || windows.dilation[0] != 1 || windows.dilation[1] != 1) {
     return std::nullopt;
   }
+  if (!read_pair(call.stride(), windows.stride)) {  // none: the windows lie side by side
+    std::copy(windows.kernel, windows.kernel + 2, windows.stride);
+  }
+  read_sizes(input, node.result(), &windows);
+  const auto channels = static_cast<int32_t>(size_of(input, 1));
+  return OverlappingResult{input, ops::distances(windows, channels, channels, 1)};
+}
+
+std::optional<OverlappingResult> overlapping_convolution(const ir::Node& node) {
   const ops::EtQuantizedConvolution call(node);
   const ir::Value* const input = call.input().value();
   const ir::Value* const weight = call.weight().value();
@@ -68,17 +90,22 @@ std::optional<OverlappingResult> overlapping_result(const ir::Node& node) {
       !read_pair(call.dilation(), windows.dilation)) {
     return std::nullopt;
   }
-  const auto size = [](const ir::Value* value, size_t d) { return value->type.tensor.dims[d].min; };
-  for (size_t d = 0; d < 2; ++d) {
-    windows.in[d] = static_cast<int32_t>(size(input, d + 2));
-    windows.out[d] = static_cast<int32_t>(size(node.result(), d + 2));
-    windows.kernel[d] = static_cast<int32_t>(size(weight, d + 2));
-  }
+  read_sizes(input, node.result(), &windows);
+  windows.kernel[0] = static_cast<int32_t>(size_of(weight, 2));
+  windows.kernel[1] = static_cast<int32_t>(size_of(weight, 3));
   OverlappingResult found{input, {}};
-  if (!ops::may_overlap(windows, size(input, 0), size(input, 1), size(weight, 0), *groups, &found.least)) {
+  if (!ops::may_overlap(windows, size_of(input, 0), size_of(input, 1), size_of(weight, 0), *groups, &found.least)) {
     return std::nullopt;
   }
   return found;
+}
+
+}  // namespace
+
+std::optional<OverlappingResult> overlapping_result(const ir::Node& node) {
+  return node.op == op::et_quantized_convolution_out ? overlapping_convolution(node)
+         : node.op == op::et_max_pool2d_out          ? overlapping_pool(node)
+                                                     : std::nullopt;
 }
 
 }  // namespace et::planning

@@ -21,6 +21,7 @@ enum class Feature : uint32_t {
   kExternalTensors = 8,  ///< constants that another file has
   kControlFlow = 16,     ///< jumps, moves, and memory that is given back
   kKeptMemory = 32,      ///< state that outlives an execution, or that methods share
+  kSequences = 64,       ///< integer convolutions over one dimension; without it, only the plain kernel has them
 };
 
 #ifdef ET_FEATURES

@@ -9,7 +9,7 @@ from executorch_py.codegen.flatbuffer import Table, read_root
 __all__ = ["Feature", "features_of"]
 
 # Members of the unions of program.fbs.
-_TENSOR, _DELEGATE_CALL = 5, 2
+_TENSOR, _KERNEL_CALL, _DELEGATE_CALL = 5, 1, 2
 
 
 class Feature(IntFlag):
@@ -21,6 +21,7 @@ class Feature(IntFlag):
     EXTERNAL_TENSORS = 8
     CONTROL_FLOW = 16
     KEPT_MEMORY = 32
+    SEQUENCES = 64
 
 
 def features_of(data: bytes) -> Feature:
@@ -40,7 +41,18 @@ def features_of(data: bytes) -> Feature:
         for chain in plan.tables(5):
             if any(one.scalar(0, "B") > _DELEGATE_CALL for one in chain.tables(2)):
                 found |= Feature.CONTROL_FLOW
+        if any(_is_over_a_sequence(call, plan) for chain in plan.tables(5) for call in chain.tables(2)):
+            found |= Feature.SEQUENCES
     return found
+
+
+def _is_over_a_sequence(instruction: Table, plan: Table) -> bool:
+    """True for a convolution of integers over one dimension."""
+    call = instruction.table(1) if instruction.scalar(0, "B") == _KERNEL_CALL else None
+    if call is None or plan.tables(6)[call.scalar(0, "i")].text(0) != "et::quantized_convolution":
+        return False
+    image = plan.tables(2)[call.numbers(1)[0]].table(1)
+    return image is not None and len(image.numbers(2)) == 3
 
 
 def _features_of_tensor(tensor: Table) -> Feature:

@@ -15,7 +15,7 @@ from executorch_py.element_types import ScalarType, item_size
 
 # Members of the unions of program.fbs.
 _TENSOR, _LISTS, _KERNEL_CALL = 5, (10, 11), 1
-#: Results with more channels lie apart from their inputs: ops/image_windows.h.
+#: Results of convolutions with more channels lie apart from their inputs: ops/image_windows.h.
 _CHANNELS_AT_ONCE = 64
 
 
@@ -103,8 +103,9 @@ class Plan:
         return max(now, default=0) - max(then, default=0)
 
     def _shared(self, i: int) -> int:
-        """Bytes that the result of a convolution and its input could share, and do not."""
-        if self.calls[i].kernel != "et::quantized_convolution.out":
+        """Bytes that the result of a convolution or maximum pooling and its input could share, and do not."""
+        is_pool = self.calls[i].kernel == "et::max_pool2d.out"
+        if not is_pool and self.calls[i].kernel != "et::quantized_convolution.out":
             return 0
         given, made = self.calls[i].arguments[0], self.calls[i].arguments[-1]
         image, result = self.tensors[given], self.tensors[made]
@@ -113,7 +114,7 @@ class Plan:
         starts, ends = zip(*((one.place[1], one.place[1] + one.nbytes) for one in (image, result) if one.place))
         lie_apart = max(starts) >= min(ends)
         dies = self.lives[given][1] == i
-        fits = len(result.sizes) == 4 and result.sizes[0] == 1 and result.sizes[1] <= _CHANNELS_AT_ONCE
+        fits = len(result.sizes) == 4 and result.sizes[0] == 1 and (is_pool or result.sizes[1] <= _CHANNELS_AT_ONCE)
         return min(image.nbytes, result.nbytes) if lie_apart and dies and fits else 0
 
 

@@ -4,7 +4,7 @@ set(kernels
     "portable clone_dim_order dim_order_ops::_clone_dim_order.out 0 0"
     "portable constant_pad_nd aten::constant_pad_nd.out 0 0"
     "portable dequantize_per_tensor quantized_decomposed::dequantize_per_tensor.out 0 0"
-    "portable max_pool2d et::max_pool2d.out 0 0"
+    "portable max_pool2d et::max_pool2d.out 0 0x1"
     "portable permute_copy aten::permute_copy.out 0 0"
     "portable quantize_per_tensor quantized_decomposed::quantize_per_tensor.out 0 0"
     "portable select_copy_int aten::select_copy.int_out 0 0"

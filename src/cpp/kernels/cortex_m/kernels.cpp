@@ -14,6 +14,12 @@ bool lie_alike(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+bool lie_apart(const Tensor& a, const Tensor& b) {
+  const auto first = reinterpret_cast<uintptr_t>(a.const_data_ptr());
+  const auto second = reinterpret_cast<uintptr_t>(b.const_data_ptr());
+  return first == 0 || second == 0 || second >= first + a.nbytes() || first >= second + b.nbytes();
+}
+
 bool is_channels_last(const Tensor& tensor) {
   if (tensor.dim() != 4) {
     return false;

@@ -27,6 +27,9 @@ inline bool is_int8(const EValue& value) {
 /// True for tensors of one shape, an element of each at the same place.
 bool lie_alike(const Tensor& a, const Tensor& b);
 
+/// True for tensors that share no byte, and for those that have no memory yet.
+bool lie_apart(const Tensor& a, const Tensor& b);
+
 /// True for [batch, channels, height, width] that lies in memory as [batch, height, width, channels].
 bool is_channels_last(const Tensor& tensor);
 

@@ -4,6 +4,7 @@
 #include "kernels/cortex_m/kernels.h"
 #include "kernels/cortex_m/primitives.h"
 #include "kernels/quantized/average_windows.h"
+#include "ops/image_windows.h"
 
 namespace et::kernels::cortex_m {
 namespace {
@@ -72,6 +73,30 @@ void take_largest(const Window& window, int8_t* out) {
 
 #endif
 
+/// False where what is written would be read later.
+[[gnu::cold]] bool lies_well(Arguments args) {
+  const Tensor self = args[0]->to_tensor(), out = args[6]->to_tensor();
+  if (lie_apart(self, out)) {
+    return true;
+  }
+  quantized::SlidingWindows windows[2];
+  portable::Sizes sizes(self.sizes());
+  if (self.size(0) != 1 || self.nbytes() > INT32_MAX || out.nbytes() > INT32_MAX ||
+      quantized::plan_sliding(kOp, self, args[1]->to_int_list(), args[2]->to_int_list(), args[3]->to_int_list(),
+                              args[5]->number_as_bool(), windows, &sizes) != Error::Ok ||
+      !std::equal(sizes.data(), sizes.data() + 4, out.sizes().begin())) {
+    return false;
+  }
+  ops::ImageWindows g;
+  for (size_t d = 0; d < 2; ++d) {
+    g.in[d] = static_cast<int32_t>(windows[d].size), g.out[d] = static_cast<int32_t>(sizes[d + 2]);
+    g.kernel[d] = static_cast<int32_t>(windows[d].kernel), g.stride[d] = static_cast<int32_t>(windows[d].step);
+    g.padding[d] = static_cast<int32_t>(windows[d].pad), g.dilation[d] = 1;
+  }
+  const auto channels = static_cast<int32_t>(self.size(1));
+  return ops::distances(g, channels, channels, 1).allow(self.const_data_ptr(), out.const_data_ptr());
+}
+
 bool are_ones(IntArrayRef numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 1; });
 }
@@ -81,7 +106,7 @@ bool are_ones(IntArrayRef numbers) {
 bool fits_max_pool2d(Arguments args) {
   const EValue& out = *args[6];
   return is_int8(*args[0]) && is_int8(out) && is_channels_last(args[0]->to_tensor()) &&
-         is_channels_last(out.to_tensor()) && are_ones(args[4]->to_int_list());
+         is_channels_last(out.to_tensor()) && are_ones(args[4]->to_int_list()) && lies_well(args);
 }
 
 Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_size, IntArrayRef stride,
@@ -96,11 +121,17 @@ Error max_pool2d_out(KernelContext& context, const Tensor& self, IntArrayRef ker
   const auto channels = static_cast<int32_t>(self.size(1)), width = static_cast<int32_t>(self.size(3));
   const ptrdiff_t line = static_cast<ptrdiff_t>(width) * channels;
   const auto* image = self.const_data_ptr<int8_t>();
-  auto* to = out.mutable_data_ptr<int8_t>();
-  for (int64_t n = 0; n < self.size(0); ++n, image += line * static_cast<ptrdiff_t>(self.size(2))) {
-    for (int64_t h = 0; h < sizes[2]; ++h) {
+  auto* result = out.mutable_data_ptr<int8_t>();
+  const int32_t step = ops::pixel_step(image, result);
+  const auto rows = static_cast<int32_t>(sizes[2]), columns = static_cast<int32_t>(sizes[3]);
+  const int32_t first_row = step > 0 ? 0 : rows - 1, first_column = step > 0 ? 0 : columns - 1;
+  const ptrdiff_t image_bytes = line * static_cast<ptrdiff_t>(self.size(2));
+  const ptrdiff_t result_bytes = static_cast<ptrdiff_t>(rows) * columns * channels;
+  for (int64_t n = 0; n < self.size(0); ++n, image += image_bytes, result += result_bytes) {
+    int8_t* to = step > 0 ? result : result + result_bytes - channels;
+    for (int32_t i = 0, h = first_row; i < rows; ++i, h += step) {
       const quantized::Extent y = windows[0](h);
-      for (int64_t w = 0; w < sizes[3]; ++w, to += channels) {
+      for (int32_t j = 0, w = first_column; j < columns; ++j, w += step, to += step * channels) {
         const quantized::Extent x = windows[1](w);
         take_largest({image + static_cast<ptrdiff_t>(y.begin) * line + static_cast<ptrdiff_t>(x.begin) * channels,
                       static_cast<int32_t>(y.end - y.begin), static_cast<int32_t>(x.end - x.begin), channels, line},

@@ -152,10 +152,11 @@ Error Block::fill(const Filter& filter, int32_t first, int32_t count, bool with_
   return Error::Ok;
 }
 
-Error Product::start(KernelContext& context) {
-  ET_TRY(void* const block, context.allocate_temp(sizeof(Block), alignof(Block)));
-  block_ = static_cast<Block*>(block);
-  std::memset(block, 0, sizeof(Block));  // channels past the last are read, and forgotten
+Error Product::start(KernelContext& context, int32_t num_blocks) {
+  const size_t all = static_cast<size_t>(num_blocks) * sizeof(Block);
+  ET_TRY(void* const blocks, context.allocate_temp(all, alignof(Block)));
+  blocks_ = static_cast<Block*>(blocks);
+  std::memset(blocks, 0, all);  // channels past the last are read, and forgotten
 #if !defined(ET_CORTEX_M_MVE)
   const size_t nbytes = sizeof(Value) * static_cast<size_t>(kColumns * whole_groups(filter_.depth));
   ET_TRY(void* const values, context.allocate_temp(nbytes, sizeof(int32_t)));

@@ -48,15 +48,20 @@ class Product {
  public:
   /// `filter` must outlive it.
   Product(const Filter& filter, const Requantizer& requantizer) : filter_(filter), output_(requantizer) {}
-  /// Takes temporary memory. Errors: MemoryAllocationFailed.
-  Error start(KernelContext& context);
+  /// Takes temporary memory, for so many blocks at one time. Errors: MemoryAllocationFailed.
+  Error start(KernelContext& context, int32_t num_blocks = 1);
 
-  /// Channels [first, first + count) are computed from now on, for so many columns.
-  Error choose(int32_t first, int32_t count, int32_t columns) {
+  /// Channels [first, first + count) are computed from now on, for so many columns. Makes their starts and scales.
+  Error choose(int32_t first, int32_t count, int32_t columns, int32_t block = 0) {
     starts_hold_it_ = kHoldsZeroPoint && columns >= kColumns;
+    choose_again(first, count, block);
+    return block_->fill(filter_, first, count, starts_hold_it_);
+  }
+  /// The same channels and columns as when `block` was chosen last.
+  void choose_again(int32_t first, int32_t count, int32_t block) {
     rows_ = filter_.weights + static_cast<ptrdiff_t>(first) * filter_.depth;
     count_ = count;
-    return block_->fill(filter_, first, count, starts_hold_it_);
+    block_ = blocks_ + block;
   }
   /// `columns` of inputs, [columns, depth] at steps of `in_step`, to rows of outputs at steps of `out_step`.
   void multiply(const int8_t* in, ptrdiff_t in_step, int32_t columns, int8_t* out, ptrdiff_t out_step) const;
@@ -64,7 +69,7 @@ class Product {
  private:
   const Filter& filter_;
   Output output_;
-  Block* block_ = nullptr;
+  Block *blocks_ = nullptr, *block_ = nullptr;
   Value* values_ = nullptr;  // [kColumns, depth], where columns are widened
   const int8_t* rows_ = nullptr;
   int32_t count_ = 0;

@@ -1,8 +1,10 @@
-// et::quantized_convolution of int8 images with channels innermost, in groups or depthwise.
+// et::quantized_convolution of int8, in groups or depthwise: of images with channels innermost, and of sequences.
 #include "kernels/cortex_m/depthwise.h"
 #include "kernels/cortex_m/kernels.h"
+#include "kernels/cortex_m/move.h"
 #include "kernels/cortex_m/product.h"
 #include "kernels/portable/convolution_extents.h"
+#include "runtime/features.h"
 
 namespace et::kernels::cortex_m {
 namespace {
@@ -112,6 +114,28 @@ Error convolve_depthwise(KernelContext& context, const Geometry& g, const Filter
   return Error::Ok;
 }
 
+/// Copies each sequence of [batch, rows, columns] as [batch, columns, rows].
+void transpose(const Tensor& like, int64_t batch, int64_t rows, int64_t columns, const void* from, void* to) {
+  Move move(like);
+  move.add(batch, rows * columns, rows * columns);
+  move.add(columns, 1, rows);
+  move.add(rows, columns, 1);
+  move.run(from, to);
+}
+
+/// Sequences have their steps innermost. They are computed as images of one row, apart from both tensors.
+template <typename Run>
+[[gnu::noinline]] Error convolve_sequences(KernelContext& context, const Geometry& g, const Tensor& input,
+                                           const Tensor& out, const Run& run) {
+  ET_TRY(void* const memory, context.allocate_temp(input.nbytes() + out.nbytes(), 1));
+  auto* const image = static_cast<int8_t*>(memory);
+  int8_t* const result = image + input.nbytes();
+  transpose(input, g.batch, g.in_channels, g.in[1], input.const_data_ptr(), image);
+  ET_RETURN_IF_ERROR(run(image, result));
+  transpose(out, g.batch, g.out[1], g.out_channels, result, out.mutable_data_ptr());
+  return Error::Ok;
+}
+
 /// `sizes`: of the output. Errors: those of the plain kernel. (Apart, so that its stack is free when sums are made.)
 [[gnu::noinline, gnu::cold]] Error read_geometry(const Tensor& input, const Tensor& weight,
                                                  const portable::ConvolutionNumbers& numbers, Geometry* g,
@@ -150,34 +174,40 @@ bool are_small(IntArrayRef numbers) {
 /// False where what is written would be read later.
 [[gnu::cold]] bool lies_well(Arguments args) {
   const Tensor input = args[0]->to_tensor(), out = args[16]->to_tensor();
-  const auto image = reinterpret_cast<uintptr_t>(input.const_data_ptr());
-  const auto result = reinterpret_cast<uintptr_t>(out.const_data_ptr());
-  if (image == 0 || result == 0 || result >= image + input.nbytes() || image >= result + out.nbytes()) {
+  if (lie_apart(input, out)) {
     return true;
   }
   Geometry g;
   int64_t sizes[4];
   ops::Distances least;
-  return read_geometry(input, args[3]->to_tensor(),
+  return input.dim() == 4 &&
+         read_geometry(input, args[3]->to_tensor(),
                        {args[6]->to_int_list(), args[7]->to_int_list(), args[8]->to_int_list(), false,
                         args[10]->to_int_list(), args[11]->number_as_int()},
                        &g, sizes) == Error::Ok &&
          std::equal(sizes, sizes + 4, out.sizes().begin()) &&
-         ops::may_overlap(g, g.batch, g.in_channels, g.out_channels, g.groups, &least) && least.allow(image, result);
+         ops::may_overlap(g, g.batch, g.in_channels, g.out_channels, g.groups, &least) &&
+         least.allow(input.const_data_ptr(), out.const_data_ptr());
+}
+
+/// An image with its channels innermost, or a sequence with its steps innermost.
+bool lies_as_taken(const Tensor& tensor) {
+  return is_channels_last(tensor) || (runtime::has(runtime::Feature::kSequences) && tensor.dim() == 3 &&
+                                      portable::is_contiguous(tensor) && tensor.numel() <= INT32_MAX);
 }
 
 }  // namespace
 
 bool fits_quantized_convolution(Arguments args) {
-  const EValue& out = *args[16];
-  if (!is_int8(*args[0]) || !is_int8(*args[3]) || !is_int8(out) || args[3]->to_tensor().dim() != 4) {
+  if (!is_int8(*args[0]) || !is_int8(*args[3]) || !is_int8(*args[16])) {
     return false;
   }
-  const Tensor input = args[0]->to_tensor(), weight = args[3]->to_tensor();
-  return !args[9]->number_as_bool() && is_channels_last(input) && weight.numel() > 0 &&
-         (is_channels_last(weight) || portable::is_contiguous(weight)) && is_channels_last(out.to_tensor()) &&
-         are_small(input.sizes().subspan(2, 2)) && are_small(weight.sizes()) && are_small(args[6]->to_int_list()) &&
-         are_small(args[7]->to_int_list()) && are_small(args[8]->to_int_list()) && lies_well(args);
+  const Tensor input = args[0]->to_tensor(), weight = args[3]->to_tensor(), out = args[16]->to_tensor();
+  return !args[9]->number_as_bool() && lies_as_taken(input) && weight.dim() == input.dim() && weight.numel() > 0 &&
+         (is_channels_last(weight) || portable::is_contiguous(weight)) && lies_as_taken(out) &&
+         out.dim() == input.dim() && are_small(input.sizes().subspan(2, input.sizes().size() - 2)) &&
+         are_small(weight.sizes()) && are_small(args[6]->to_int_list()) && are_small(args[7]->to_int_list()) &&
+         are_small(args[8]->to_int_list()) && lies_well(args);
 }
 
 Error quantized_convolution_out(KernelContext& context, const Tensor& input, double input_scale,
@@ -191,7 +221,7 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
     int64_t sizes[4];  // portable::Sizes has room for more dimensions
     ET_RETURN_IF_ERROR(
         read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, &g, sizes));
-    ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+    ET_RETURN_IF_ERROR(resize_tensor(context, out, {sizes, input.sizes().size()}));
   }
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
@@ -200,8 +230,13 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const auto run = g.is_depthwise() ? &convolve_depthwise : &convolve;
-  return run(context, g, filter, requantizer, input.const_data_ptr<int8_t>(), out.mutable_data_ptr<int8_t>());
+  const auto run = [&](const int8_t* image, int8_t* result) {
+    return (g.is_depthwise() ? &convolve_depthwise : &convolve)(context, g, filter, requantizer, image, result);
+  };
+  if (runtime::has(runtime::Feature::kSequences) && input.dim() == 3) {
+    return convolve_sequences(context, g, input, out, run);
+  }
+  return run(input.const_data_ptr<int8_t>(), out.mutable_data_ptr<int8_t>());
 }
 
 }  // namespace et::kernels::cortex_m

@@ -27,7 +27,7 @@ Error run_steps(KernelContext& context, const quantized::QuantizedRecurrentCall&
   ET_RETURN_IF_ERROR(product.start(context));
   return quantized::for_each_step(context, call, plan, reverse, [&](const quantized::RecurrentStep& step) {
     if (!step.is_given) {
-      ET_RETURN_IF_ERROR(product.multiply(step.before));
+      product.multiply(step.before);
     }
     const float* const first = step.is_given ? (*call.first)->const_data_ptr<float>() : nullptr;
     const int8_t* const in = call.input->const_data_ptr<int8_t>() + step.time * plan.batch * row;

@@ -54,7 +54,7 @@ Error run_steps(KernelContext& context, const quantized::QuantizedRecurrentCall&
   float* const cells = quantized::start_cells(call, plan);
   return quantized::for_each_step(context, call, plan, reverse, [&](const quantized::RecurrentStep& step) {
     if (!step.is_given) {
-      ET_RETURN_IF_ERROR(product.multiply(step.before));
+      product.multiply(step.before);
     }
     const int8_t* const in = call.input->const_data_ptr<int8_t>() + step.time * batch * row;
     const int8_t* const own = step.is_given ? (*call.first)->const_data_ptr<int8_t>() : product.rows();

@@ -19,22 +19,26 @@ Error StateProduct::start(KernelContext& context) {
   ET_TRY(void* const bytes, context.allocate_temp((static_cast<size_t>(call_.gates) + 1) * count + 1, 1));
   state_ = static_cast<int8_t*>(bytes);
   rows_ = state_ + count;
-  return product_.start(context);
+  const int32_t row = num_rows();
+  ET_RETURN_IF_ERROR(product_.start(context, (row + kBlock - 1) / kBlock));
+  for (int32_t c = 0; c < row; c += kBlock) {
+    ET_RETURN_IF_ERROR(product_.choose(c, std::min(kBlock, row - c), static_cast<int32_t>(plan_.batch), c / kBlock));
+  }
+  return Error::Ok;
 }
 
-Error StateProduct::multiply(const float* before) {
+void StateProduct::multiply(const float* before) {
   const auto hidden = static_cast<int32_t>(plan_.hidden), batch = static_cast<int32_t>(plan_.batch);
-  const int32_t row = static_cast<int32_t>(call_.gates) * hidden;
+  const int32_t row = num_rows();
   const quantized::StateQuantizer quantize = plan_.state;  // else each byte that is written makes it be read again
   int8_t* const state = state_;
   for (int32_t i = 0; i < batch * hidden; ++i) {
     state[i] = static_cast<int8_t>(quantize(before[i]));
   }
   for (int32_t c = 0; c < row; c += kBlock) {
-    ET_RETURN_IF_ERROR(product_.choose(c, std::min(kBlock, row - c), batch));
+    product_.choose_again(c, std::min(kBlock, row - c), c / kBlock);
     product_.multiply(state_, hidden, batch, rows_ + c, row);
   }
-  return Error::Ok;
 }
 
 }  // namespace et::kernels::cortex_m

@@ -7,7 +7,7 @@
 ///     ET_RETURN_IF_ERROR(product.start(context));
 ///     return for_each_step(context, call, plan, reverse, [&](const RecurrentStep& step) {
 ///       if (!step.is_given) {
-///         ET_RETURN_IF_ERROR(product.multiply(step.before));
+///         product.multiply(step.before);
 ///       }
 ///       …  // product.rows()
 ///     });
@@ -25,16 +25,20 @@ class StateProduct {
   StateProduct(const quantized::QuantizedRecurrentCall& call, const quantized::RecurrentPlan& plan)
       : call_(call), plan_(plan), product_(filter_, plan.product) {}
 
-  /// Takes temporary memory. Errors: MemoryAllocationFailed; those of Filter::read.
+  /// Takes temporary memory: 8 bytes a gate and unit for what all steps use. Errors: MemoryAllocationFailed; those of
+  /// Filter::read and Product::choose.
   Error start(KernelContext& context);
 
-  /// Multiplies the state `before`, [batch, hidden]. Errors: those of Product::choose.
-  Error multiply(const float* before);
+  /// Multiplies the state `before`, [batch, hidden].
+  void multiply(const float* before);
 
   /// Integers of the product, [batch, gates * hidden].
   const int8_t* rows() const { return rows_; }
 
  private:
+  /// Of the weight.
+  int32_t num_rows() const { return static_cast<int32_t>(call_.gates * plan_.hidden); }
+
   const quantized::QuantizedRecurrentCall& call_;
   const quantized::RecurrentPlan& plan_;
   Filter filter_ = {};

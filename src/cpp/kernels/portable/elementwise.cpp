@@ -1,11 +1,12 @@
 #include "kernels/portable/elementwise.h"
 
+#include "kernels/portable/at_once.h"
 #include "kernels/portable/loop_nest.h"
 
 namespace et::kernels::portable {
 namespace {
 
-constexpr int64_t kChunk = 128;  // elements; the buffers of a call take 5 KiB of stack
+constexpr int64_t kChunk = kElementsAtOnce;
 constexpr size_t kMaxInputs = 4;
 
 // Numbers as the common type holds them: before the operation they are wrapped, or rounded, as in ATen.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/portable/at_once.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/reduce.h"
 #include "numerics/rounding.h"
@@ -30,7 +31,7 @@ struct Range {
 /// Smallest and largest of all elements. Errors: InvalidArgument for none, or NaN among them.
 Error range_of(KernelContext&, const char* op, const Tensor& input, Range* range) {
   ET_CHECK_OR_RETURN(input.numel() > 0, InvalidArgument, "%s: input has no elements", op);
-  constexpr int64_t kChunk = 512;
+  constexpr int64_t kChunk = kElementsAtOnce;
   float values[kChunk];
   const auto* data = static_cast<const char*>(input.const_data_ptr());  // dense, so the order does not matter
   for (int64_t start = 0; start < input.numel(); start += kChunk) {
@@ -101,7 +102,7 @@ Error choose_for_rows(KernelContext& context, const char* op, const Tensor& inpu
   ET_CHECK_OR_RETURN(columns > 0 || rows == 0, InvalidArgument, "%s: the rows of input are empty", op);
   ET_RETURN_IF_ERROR(resize_tensor(context, scale_out, sizes));
   ET_RETURN_IF_ERROR(resize_tensor(context, zero_point_out, sizes));
-  constexpr int64_t kChunk = 512;
+  constexpr int64_t kChunk = kElementsAtOnce;
   float values[kChunk];
   const auto width = static_cast<int64_t>(input.element_size());
   const auto* data = static_cast<const char*>(input.const_data_ptr());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/portable/at_once.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/elementwise.h"
 #include "numerics/rounding.h"
@@ -176,7 +177,7 @@ Error groups_of_size(const char* op, const Tensor& input, const Tensor& scales, 
 /// Calls fn(value, group) for each element in row-major order, values as In, results as C.
 template <typename In, typename C, typename Fn>
 void for_each_element(const Tensor& input, const Tensor& out, const Groups& groups, const Fn& fn) {
-  constexpr int64_t kChunk = 256;
+  constexpr int64_t kChunk = kElementsAtOnce;
   In values[kChunk];
   C results[kChunk];
   const auto* from = static_cast<const char*>(input.const_data_ptr());

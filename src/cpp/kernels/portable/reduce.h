@@ -12,6 +12,7 @@
 
 #include <initializer_list>
 
+#include "kernels/portable/at_once.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/loop_nest.h"
 
@@ -42,7 +43,7 @@ class Reduction {
  private:
   /// Values of a block: elements that are neighbours in memory belong to different outputs where columns are reduced,
   /// and are read together then.
-  static constexpr int64_t kColumns = 16;
+  static constexpr int64_t kColumns = kColumnsAtOnce;
   static constexpr int64_t kRows = 64;
 
   template <typename C, typename State, typename Step, typename Finish>

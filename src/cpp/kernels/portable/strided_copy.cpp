@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/portable/at_once.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/loop_nest.h"
@@ -28,7 +29,7 @@ void copy_run(char* to, int64_t to_stride, const char* from, int64_t from_stride
 
 template <typename C>
 void convert_runs(const LoopNest& nest, ScalarType from, ScalarType to) {
-  constexpr int64_t kChunk = 128;
+  constexpr int64_t kChunk = kElementsAtOnce;
   C buffer[kChunk];
   const int64_t to_stride = nest.run_stride(0);
   const int64_t from_stride = nest.run_stride(1);
