@@ -20,12 +20,13 @@ bool lie_apart(const Tensor& a, const Tensor& b) {
   return first == 0 || second == 0 || second >= first + a.nbytes() || first >= second + b.nbytes();
 }
 
-bool is_channels_last(const Tensor& tensor) {
-  if (tensor.dim() != 4) {
+bool is_channels_last(const Tensor& tensor, int64_t rank) {
+  if (tensor.dim() != rank) {
     return false;
   }
   int64_t stride = 1;
-  for (const int64_t d : {1, 3, 2, 0}) {
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t d = i == 0 ? 1 : (i + 1 == rank ? 0 : rank - i);  // 1, 3, 2, 0
     if (tensor.size(d) != 1 && tensor.stride(d) != stride) {
       return false;
     }

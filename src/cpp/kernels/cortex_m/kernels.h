@@ -30,7 +30,8 @@ bool lie_alike(const Tensor& a, const Tensor& b);
 /// True for tensors that share no byte, and for those that have no memory yet.
 bool lie_apart(const Tensor& a, const Tensor& b);
 
-/// True for [batch, channels, height, width] that lies in memory as [batch, height, width, channels].
-bool is_channels_last(const Tensor& tensor);
+/// True for [batch, channels, height, width] that lies in memory as [batch, height, width, channels]; with rank 3, for
+/// [batch, channels, steps] that lies as [batch, steps, channels].
+bool is_channels_last(const Tensor& tensor, int64_t rank = 4);
 
 }  // namespace et::kernels::cortex_m

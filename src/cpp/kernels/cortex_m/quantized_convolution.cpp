@@ -123,16 +123,22 @@ void transpose(const Tensor& like, int64_t batch, int64_t rows, int64_t columns,
   move.run(from, to);
 }
 
-/// Sequences have their steps innermost. They are computed as images of one row, apart from both tensors.
+/// Sequences are computed as images of one row: apart from a tensor that has its steps innermost.
 template <typename Run>
 [[gnu::noinline]] Error convolve_sequences(KernelContext& context, const Geometry& g, const Tensor& input,
                                            const Tensor& out, const Run& run) {
-  ET_TRY(void* const memory, context.allocate_temp(input.nbytes() + out.nbytes(), 1));
+  const size_t in_bytes = is_channels_last(input, 3) ? 0 : input.nbytes();
+  const size_t out_bytes = is_channels_last(out, 3) ? 0 : out.nbytes();
+  ET_TRY(void* const memory, context.allocate_temp(in_bytes + out_bytes + 1, 1));
   auto* const image = static_cast<int8_t*>(memory);
-  int8_t* const result = image + input.nbytes();
-  transpose(input, g.batch, g.in_channels, g.in[1], input.const_data_ptr(), image);
-  ET_RETURN_IF_ERROR(run(image, result));
-  transpose(out, g.batch, g.out[1], g.out_channels, result, out.mutable_data_ptr());
+  if (in_bytes > 0) {
+    transpose(input, g.batch, g.in_channels, g.in[1], input.const_data_ptr(), image);
+  }
+  int8_t* const result = out_bytes > 0 ? image + in_bytes : out.mutable_data_ptr<int8_t>();
+  ET_RETURN_IF_ERROR(run(in_bytes > 0 ? image : input.const_data_ptr<int8_t>(), result));
+  if (out_bytes > 0) {
+    transpose(out, g.batch, g.out[1], g.out_channels, result, out.mutable_data_ptr());
+  }
   return Error::Ok;
 }
 
@@ -190,10 +196,11 @@ bool are_small(IntArrayRef numbers) {
          least.allow(input.const_data_ptr(), out.const_data_ptr());
 }
 
-/// An image with its channels innermost, or a sequence with its steps innermost.
+/// An image with its channels innermost, or a sequence with its channels or its steps innermost.
 bool lies_as_taken(const Tensor& tensor) {
-  return is_channels_last(tensor) || (runtime::has(runtime::Feature::kSequences) && tensor.dim() == 3 &&
-                                      portable::is_contiguous(tensor) && tensor.numel() <= INT32_MAX);
+  return is_channels_last(tensor) ||
+         (runtime::has(runtime::Feature::kSequences) && tensor.dim() == 3 && tensor.numel() <= INT32_MAX &&
+          (is_channels_last(tensor, 3) || portable::is_contiguous(tensor)));
 }
 
 }  // namespace

@@ -65,15 +65,17 @@ void expect_same_convolution(Numbers& numbers, size_t dims) {
     output.push_back((size + 2 * padding.back() - reach) / stride.back() + 1);
   }
   const bool with_ties = numbers.once_in(3);
-  const auto order = dims == 2 ? kChannelsLast : kRowMajor;
+  const auto order = dims == 2 || numbers.once_in(2) ? kChannelsLast : kRowMajor;
   Call call("et::quantized_convolution.out");
   call.bytes_of(ScalarType::Char, input, order).number(with_ties ? 0x1p-4 : numbers.real(0.005, 0.05));
-  call.integer(numbers.between(-128, 127)).bytes_of(ScalarType::Char, weight, numbers.once_in(2) ? kRowMajor : order);
+  call.integer(numbers.between(-128, 127))
+      .bytes_of(ScalarType::Char, weight, dims == 1 || numbers.once_in(2) ? kRowMajor : kChannelsLast);
   call.as_constant();
   add_scales_and_bias(call, numbers, weight[0], with_ties);
   call.list(stride).list(padding).list(dilation).flag(false).list(std::vector<int64_t>(dims)).integer(groups);
   add_result(call, numbers, with_ties);
-  call.out(output, order, ScalarType::Char).expect_same(kPriorityOptimized);
+  call.out(output, dims == 1 && numbers.once_in(4) ? kRowMajor : order, ScalarType::Char)
+      .expect_same(kPriorityOptimized);
 }
 
 TEST(CortexMConvolution, RandomGeometriesAreThoseOfThePlainKernel) {
