@@ -10,7 +10,9 @@ from torch import fx
 
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
-from .rules.annotation import annotate, binary_or_function, function, matmul, normalised
+from .rules.annotation import annotate, binary_or_function, function, matmul, normalised, rescaled
+from .rules.expansion import WRITTEN_OUT
+from .rules.integer_forms import INTEGER_FORMS
 from .rules.loops import BODIES
 from .rules.matching import ADD, MUL, SUB, Match, Pattern, depends_on_inputs, is_float32
 from .spec.config import kind_of
@@ -34,6 +36,7 @@ _FOLLOWERS = (
     Pattern("sub", "y = RELU?(SUB(...), ...)", binary_or_function, _STATIC),
     Pattern("mul", "y = RELU?(MUL(...), ...)", binary_or_function, _STATIC),
     *(pattern for pattern in FOLLOWERS if pattern.name not in _OWN),
+    Pattern("sum", "y = SUM(...)", rescaled, _STATIC),
     Pattern("function", "y = STEP(...)", function, _STATIC),
 )
 
@@ -49,6 +52,7 @@ class TOSAQuantizer(XNNPACKQuantizer):
     """
 
     patterns, followers = _PATTERNS, _FOLLOWERS
+    written_out = WRITTEN_OUT | INTEGER_FORMS
 
     def __init__(self, tosa_spec: str = "TOSA-1.0+INT") -> None:
         super().__init__()
@@ -78,6 +82,9 @@ class TOSAQuantizer(XNNPACKQuantizer):
             if loop is not None and loop.target in BODIES and is_float32(node) and self._is_static(node):
                 annotate(Match((node,)), {}, self.config_of(node)[0].output_activation)  # type: ignore[union-attr]
         return super().annotate(model)
+
+    def _follows_integers(self, node: fx.Node) -> bool:
+        return self._is_static(node)  # all are integers, as far as it goes
 
     def _stays_float(self, node: fx.Node) -> bool:
         return False  # gates neither

@@ -5,7 +5,7 @@
 >>> quantizer.set_operator_type(torch.ops.aten.add.Tensor, None)  # doctest: +SKIP
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -30,7 +30,7 @@ from .rules.annotation import (
     table_of_bytes,
 )
 from .rules.chains import HANDS_ON, mark_wanted
-from .rules.expansion import EXPANDED, expand
+from .rules.expansion import EXPANDED, WRITTEN_OUT, Form, expand
 from .rules.gates import gates_of_grus
 from .rules.linear_forms import WRITTEN_AS, as_linear
 from .rules.matching import (
@@ -85,6 +85,8 @@ class XNNPACKQuantizer(Quantizer):
 
     #: What is annotated; other quantizers of this kind have rows of their own.
     patterns, followers = PATTERNS, FOLLOWERS
+    #: What is written with other operators before.
+    written_out: Mapping[Any, Form] = WRITTEN_OUT
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +179,7 @@ class XNNPACKQuantizer(Quantizer):
         and attention is taken apart, where that is to be quantized.
         """
         model = as_convolutions(as_linear(model, self._is_linear), self._is_convolution)
-        return expand(model, self._is_expanded, self._follows_integers)
+        return expand(model, self._is_expanded, self.written_out, self._follows_integers)
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""

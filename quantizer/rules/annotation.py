@@ -26,6 +26,10 @@ from .matching import (
     AVERAGE,
     EMBEDDING,
     GATES,
+    JOIN,
+    MUL,
+    STEPS,
+    SUB,
     TAKES_PART,
     ZEROS,
     Match,
@@ -37,6 +41,9 @@ from .matching import (
     is_float32,
     is_mask,
 )
+
+#: Activations are below it.
+_LARGEST = 1e4
 
 
 def annotate(match: Match, inputs: dict[fx.Node, QuantizationSpecBase], output: QuantizationSpecBase | None) -> None:
@@ -158,23 +165,68 @@ def function(match: Match, config: QuantizationConfig) -> None:
     source = source_of_function(match.last)
     is_function = match.last.target in ACTIVATIONS | GATES
     is_averaged = is_function and any(user.target in AVERAGE for user in match.last.users)
-    ends = is_averaged or ends_function(match.last)  # an average is a step of written-out norms, too
-    if is_float32(match.last) and source is not None and _is_quantized(source) and ends:
+    is_scaled = is_function and any(_has_constant(user) for user in match.last.users)
+    ends = is_averaged or is_scaled or ends_function(match.last)  # an average is a step of written-out norms, too
+    if is_float32(match.last) and source is not None and _is_quantized(source) and ends and not _is_masked(match.last):
         annotate(match, {}, config.output_activation)
 
 
+def _has_constant(node: fx.Node) -> bool:
+    """Whether a sum or product has a constant with several elements, which no table has."""
+    return node.target in ADD | MUL | SUB and any(is_constant(x) and not _is_scalar(x) for x in node.all_input_nodes)
+
+
+def _is_masked(step: fx.Node) -> bool:
+    """Whether a step of a function, or one before it, adds or puts in what hides elements."""
+    waiting, seen = [step], set[fx.Node]()
+    while waiting:
+        one = waiting.pop()
+        if any(_hides(x) for x in one.all_input_nodes) or _has_large_number(one):
+            return True
+        seen.add(one)
+        waiting += [
+            x for x in one.all_input_nodes if x.target in STEPS | JOIN and x not in seen and not _is_quantized(x)
+        ]
+    return False
+
+
+def _has_large_number(node: fx.Node) -> bool:
+    return any(isinstance(x, (int, float)) and not abs(x) <= _LARGEST for x in node.args)
+
+
+def _hides(node: fx.Node) -> bool:
+    """Whether a value has numbers that no scale fits beside others: a mask that is added."""
+    if not is_float32(node) or not is_mask(node):
+        return False
+    module = node.graph.owning_module
+    if module is None or not is_constant(node):
+        return not _is_scalar(node) or _has_large_number(node)  # made of numbers and sizes
+    return bool((constant_value(module, node).abs() > _LARGEST).any())
+
+
 def binary_or_function(match: Match, config: QuantizationConfig) -> None:
-    """A sum, difference or product of two activations, or of one and numbers."""
-    binary(match, config)
-    if not is_annotated(match.first):
-        function(match, config)
+    """A sum, difference or product of two activations, of one and numbers, or of one and a constant tensor."""
+    for rule in (binary, _with_constant, function):
+        if not is_annotated(match.first):
+            rule(match, config)
+
+
+def _with_constant(match: Match, config: QuantizationConfig) -> None:
+    """A sum, difference or product of a quantized tensor and a constant with several elements."""
+    node = match.first
+    a, b = node.args[:2]
+    constant, other = (a, b) if is_constant(a) else (b, a)
+    if not is_float32(node) or not is_float32(constant) or not is_constant(constant) or not _is_quantized(other):
+        return
+    if node.kwargs.get("alpha", 1) == 1 and not _is_scalar(constant) and not _hides(constant):
+        annotate(match, {a: config.input_activation, b: config.input_activation}, config.output_activation)
 
 
 def normalised(match: Match, config: QuantizationConfig) -> None:
     """Softmax and layer norm of activations, whose parameters stay floats. Scores with a mask have no scale."""
     x: Any = match.first.args[0]
     parameters = [one for one in match.first.all_input_nodes if one is not x]
-    is_masked = x.target in ADD and any(isinstance(one, fx.Node) and is_mask(one) for one in x.args)
+    is_masked = _is_masked(x) or (x.target in ADD and any(isinstance(one, fx.Node) and is_mask(one) for one in x.args))
     if is_float32(x) and depends_on_inputs(x) and all(map(is_constant, parameters)) and not is_masked:
         annotate(match, {x: config.input_activation}, config.output_activation)
 

@@ -5,7 +5,7 @@ torch.export leaves recurrent layers and attention whole. Here a recurrent layer
 puts zeros beside a tensor's elements says so: a zero is not the integer 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -72,13 +72,15 @@ def _written(node: fx.Node) -> Callable[..., Any]:
     return _attention if is_attention and is_plain else written(node.target)
 
 
+#: What a node is replaced by, called like it; None: it stays.
+Form = Callable[[fx.Node], Callable[..., torch.Tensor] | None]
 #: Operator -> the same as others, of which integers are made behind a layer.
-WRITTEN_OUT: dict[Any, Callable[..., torch.Tensor]] = {
-    torch.ops.aten.glu.default: _glu,
-    torch.ops.aten.triu.default: _triu,
-    torch.ops.aten.tril.default: _tril,
-    torch.ops.aten.im2col.default: _im2col,
-    torch.ops.aten.zeros_like.default: _zeros_like,
+WRITTEN_OUT: dict[Any, Form] = {
+    torch.ops.aten.glu.default: lambda _: _glu,
+    torch.ops.aten.triu.default: lambda _: _triu,
+    torch.ops.aten.tril.default: lambda _: _tril,
+    torch.ops.aten.im2col.default: lambda _: _im2col,
+    torch.ops.aten.zeros_like.default: lambda _: _zeros_like,
 }
 
 #: Stay whole inside: what the tables of quantizers name, and what lowering knows better as it is.
@@ -87,13 +89,19 @@ _KEPT = [
     torch.ops.aten.matmul.default,
     torch.ops.aten.softmax.int,
     torch.ops.aten.dropout.default,
+    torch.ops.aten.layer_norm.default,
+    torch.ops.aten.conv1d.default,
+    torch.ops.aten.conv2d.default,
 ]
 
 
 def expand(
-    model: fx.GraphModule, wanted: Callable[[fx.Node, Operators], bool], follows: Callable[[fx.Node], bool]
+    model: fx.GraphModule,
+    wanted: Callable[[fx.Node, Operators], bool],
+    written_out: Mapping[Any, Form],
+    follows: Callable[[fx.Node], bool],
 ) -> fx.GraphModule:
-    """Replaces operators of EXPANDED, in place, where ``wanted(node, what is in it)``, of WRITTEN_OUT where ``follows(node)``."""
+    """Replaces operators, in place: of EXPANDED where ``wanted(node, what is in it)``, of a table where ``follows(node)``."""
     changed = False
     for node in list(model.graph.nodes):
         if node.op != "call_function":
@@ -101,9 +109,11 @@ def expand(
         if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
             _replace(model, node, _written(node))
             changed = True
-        elif node.target in WRITTEN_OUT and is_float32(node) and _has_known_sizes(node) and follows(node):
-            _replace(model, node, WRITTEN_OUT[node.target])
-            changed = True
+        elif node.target in written_out and is_float32(node) and _has_known_sizes(node) and follows(node):
+            form = written_out[node.target](node)
+            if form is not None:
+                _replace(model, node, form)
+                changed = True
     if changed:
         model.graph.eliminate_dead_code()
         model.recompile()
@@ -112,7 +122,7 @@ def expand(
 
 def _has_known_sizes(node: fx.Node) -> bool:
     """Whether the sizes that an operator is written with are numbers: all, or those beside the batch."""
-    shape = node.args[0].meta["val"].shape  # type: ignore[union-attr]
+    shape = node.all_input_nodes[0].meta["val"].shape
     divided = node.args[1] if node.target is torch.ops.aten.glu.default and len(node.args) > 1 else -1
     reads_batch = node.target is torch.ops.aten.zeros_like.default or divided in (0, -len(shape))
     return all(isinstance(size, int) for size in (shape if reads_batch else shape[1:]))

@@ -105,7 +105,8 @@ SUB = becomes("quantized_sub")
 MATMUL = becomes("quantized_matmul")
 SOFTMAX = ops("softmax.int") | becomes("quantized_softmax")
 NORM = ops("layer_norm.default") | becomes("quantized_layer_norm")
-AVERAGE = becomes("quantized_mean", "quantized_avg_pool2d", "quantized_adaptive_avg_pool2d")
+SUM = ops("sum.dim_IntList")
+AVERAGE = becomes("quantized_mean", "quantized_avg_pool2d", "quantized_adaptive_avg_pool2d") - SUM
 MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 #: Of what moves elements, that whose result may have a much smaller range than what it takes.
 TAKES_PART = frozenset(
@@ -161,6 +162,7 @@ FAMILIES = {
     "SPLIT": SPLIT,
     "STEP": STEPS,
     "SUB": SUB,
+    "SUM": SUM,
 }
 
 

@@ -163,7 +163,7 @@ def test_refusals_are_found_one_by_one(monkeypatch: pytest.MonkeyPatch, refused:
 def test_layers_behind_a_refused_one_keep_their_weights() -> None:
     """What dequantizes a weight stands in front of the first part, and goes with the layer."""
     model = nn.Sequential(
-        nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 3, stride=4), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 3)
+        nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 3, stride=4, groups=4), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 3)
     )
     partitioner = EthosUPartitioner("ethos-u55-128")
     edge = lowered(quantized(model, (torch.randn(1, 4, 9, 11),)), partitioner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -98,6 +99,8 @@ CASES: dict[str, tuple[nn.Module, Inputs]] = {
     "conv in groups": (nn.Conv2d(4, 6, 3, groups=2), IMAGE),
     "1-D conv": (nn.Conv1d(4, 6, 3, stride=2), (torch.randn(2, 4, 10),)),
     "transposed conv": (nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1), IMAGE),
+    "transposed conv in groups": (nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, groups=2), IMAGE),
+    "transposed conv, depthwise": (nn.ConvTranspose2d(4, 4, 4, stride=2, padding=1, groups=4), IMAGE),
     "conv and relu6": (nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU6()), IMAGE),
     "linear": (nn.Linear(7, 5), (torch.randn(3, 7),)),
     "linear of rank 4": (nn.Linear(7, 5), (torch.randn(2, 3, 2, 7),)),
@@ -227,6 +230,73 @@ WHOLE_CASES: dict[str, tuple[nn.Module, Inputs]] = {
 }  # fmt: skip
 
 
+def _of_image(function: Callable[..., torch.Tensor], **parts: nn.Module | torch.Tensor) -> tuple[nn.Module, Inputs]:
+    """An operator between convolutions, whose result keeps its channels."""
+    net = _Net(function, **{name: part for name, part in parts.items() if isinstance(part, nn.Module)})
+    for name, part in parts.items():
+        if isinstance(part, torch.Tensor):
+            net.register_buffer(name, part)
+    return nn.Sequential(nn.Conv2d(4, 6, 1), net), IMAGE
+
+
+def _scores(hides: Callable[[torch.Tensor], torch.Tensor]) -> tuple[nn.Module, Inputs]:
+    """Attention with scores that are hidden."""
+    return _Net(lambda m, x: m.a(hides(m.a(x) @ x.transpose(1, 2)).softmax(-1) @ x), a=nn.Linear(12, 12)), ROWS
+
+
+#: What the quantizer writes with other operators, and what integers have since.
+WRITTEN_CASES: dict[str, tuple[nn.Module, Inputs]] = {
+    **{f"sum over {d}": _of_image(lambda m, x, d=d: x.sum(d)) for d in ((1,), (3,), (0,), (2, 3), (1, 2))},
+    "sum of all": _of_image(lambda m, x: x.sum()),
+    "mean of all": _of_image(lambda m, x: x.mean()),
+    "prelu": _of_image(lambda m, x: m.f(x), f=nn.PReLU()),
+    "prelu by channel": _of_image(lambda m, x: m.f(x), f=nn.PReLU(6)),
+    "group norm": _of_image(lambda m, x: m.f(x), f=nn.GroupNorm(2, 6)),
+    "group norm without factors": _of_image(lambda m, x: m.f(x), f=nn.GroupNorm(3, 6, affine=False)),
+    "instance norm": _of_image(lambda m, x: m.f(x), f=nn.InstanceNorm2d(6, affine=True)),
+    "twice as large": _of_image(lambda m, x: F.interpolate(x, scale_factor=2, mode="bilinear")),
+    "three times, from corner to corner": _of_image(
+        lambda m, x: F.interpolate(x, scale_factor=3, mode="bilinear", align_corners=True)
+    ),
+    "another size": _of_image(lambda m, x: F.interpolate(x, size=(13, 7), mode="bilinear")),
+    "steps": _of_image(lambda m, x: x[:, :, ::2]),
+    "steps behind the first, in both": _of_image(lambda m, x: x[:, 1::3, :, 2::4]),
+    "divided by channel": _of_image(lambda m, x: x / m.by, by=torch.rand(6, 1, 1) + 1),
+    "layer scale": _of_image(lambda m, x: x + m.by * m.f(x), by=torch.rand(6, 1, 1), f=nn.Conv2d(6, 6, 1)),
+    "larger of two": _of_image(lambda m, x: torch.maximum(x, m.f(x)), f=nn.Conv2d(6, 6, 1)),
+    "smaller of two": _of_image(lambda m, x: torch.minimum(x, m.f(x)), f=nn.Conv2d(6, 6, 1)),
+    "reflected": _of_image(lambda m, x: F.pad(x, (1, 2, 0, 3), mode="reflect")),
+    "replicated": _of_image(lambda m, x: F.pad(x, (1, 2, 0, 3), mode="replicate")),
+    "rolled": _of_image(lambda m, x: x.roll((1, -2), (2, 3))),
+    "shuffled channels": _of_image(lambda m, x: F.channel_shuffle(x, 3)),
+    "einsum": (
+        _Net(lambda m, x: m.b(torch.einsum("btc,bsc->bts", m.a(x), x)), a=nn.Linear(12, 12), b=nn.Linear(5, 3)),
+        ROWS,
+    ),
+}
+
+
+@pytest.mark.parametrize("accelerator", [None, "ethos-u55-128"])
+@pytest.mark.parametrize("name", WRITTEN_CASES)
+def test_forms_on_integers(name: str, accelerator: str | None) -> None:
+    model, inputs = WRITTEN_CASES[name]
+    _check(model, inputs, _whole(), partitioner=TOSAPartitioner(accelerator=accelerator))
+
+
+@pytest.mark.parametrize(
+    "hides",
+    [
+        lambda x: x + torch.full((5, 5), -torch.inf).triu(1),
+        lambda x: x + torch.full((5, 5), -1e9).triu(1),
+        lambda x: x.masked_fill(torch.ones(5, 5).tril() == 0, -torch.inf),
+        lambda x: torch.where(torch.ones(5, 5).tril() == 0, -torch.inf, x) * 0.5,
+    ],
+)
+def test_masked_scores_stay_floats(hides: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """No scale fits what hides an element; the layers around are integers all the same."""
+    _check(*_scores(hides), _whole(), whole=False)
+
+
 @pytest.mark.parametrize("name", [*WHOLE_CASES, "residual sum", "scaled by channel", "concatenation of slices"])
 def test_no_floats_between(name: str) -> None:
     model, inputs = WHOLE_CASES.get(name) or CASES[name]
@@ -310,8 +380,8 @@ def test_a_rank_above_six_is_left_with_a_reason() -> None:
 @pytest.mark.parametrize(
     ("layer", "limit"),
     [
-        (nn.Conv2d(4, 6, 3, stride=4), "a stride of 4, {} has 3"),
-        (nn.MaxPool2d(2, stride=4), "a stride of 4, {} has 3"),
+        (nn.Conv2d(4, 4, 3, stride=4, groups=4), "a stride of 4, {} has 3"),
+        (nn.AvgPool2d(2, stride=4), "a stride of 4, {} has 3"),
         (nn.Conv2d(4, 6, (65, 1), padding=(32, 0)), "a kernel of 65 x 1, {} has 64 rows"),
         (nn.ConvTranspose2d(4, 6, 3, stride=3), "a transposed convolution with a stride of 3, {} has 2"),
     ],
@@ -323,6 +393,23 @@ def test_limits_of_an_accelerator(layer: nn.Module, limit: str) -> None:
         assert limit.format(family) in _refusals(model, IMAGE, accelerator=f"{family}-{macs}")
     for accelerator in ("ethos-u85-256", None):
         assert limit.partition("{}")[0] not in _refusals(model, IMAGE, accelerator=accelerator)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(4, 6, 4, stride=4),
+        nn.Conv2d(4, 6, (5, 7), stride=(2, 4), padding=(2, 3), bias=False),
+        nn.Conv2d(4, 6, 2, stride=(5, 1)),
+        nn.MaxPool2d(4),
+        nn.MaxPool2d((3, 2), stride=(6, 5), padding=(1, 1)),
+    ],
+)
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+def test_strides_that_an_accelerator_has_not(layer: nn.Module, accelerator: str) -> None:
+    """U55 gets blocks of pixels as channels, or smaller steps of which some count: the same integers."""
+    model = nn.Sequential(nn.Conv2d(4, 4, 1), layer, nn.Conv2d(6 if isinstance(layer, nn.Conv2d) else 4, 3, 1))
+    _check(model, (torch.randn(2, 4, 13, 18),), partitioner=TOSAPartitioner(accelerator=accelerator))
 
 
 def test_channels_beyond_an_accelerator() -> None:

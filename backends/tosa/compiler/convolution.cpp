@@ -7,6 +7,12 @@ namespace {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
+/// Windows that move by a block each: as many blocks as a window of elements touches.
+Window in_blocks(const Window& w) {
+  const int64_t kernel = (w.kernel + w.stride - 1) / w.stride;
+  return make_window(w.out + kernel - 1, kernel, 1, 1, 0, w.out);
+}
+
 }  // namespace
 
 Convolution::Convolution(const ir::Node& node, const ConvolutionArguments& at) {
@@ -39,6 +45,47 @@ Convolution Convolution::of_rows(int32_t rows, int32_t out_channels) {
   c.out_channels = out_channels;
   c.out = {1, rows, 1, out_channels};
   return c;
+}
+
+Convolution Convolution::in_blocks() const {
+  Convolution c = *this;
+  c.rows = compiler::in_blocks(rows);
+  c.columns = compiler::in_blocks(columns);
+  c.in_channels *= rows.stride * columns.stride;
+  return c;
+}
+
+TensorId Convolution::blocks_of(Lowering& lowering, TensorId image, int64_t zero_point) const {
+  const Convolution blocks = in_blocks();
+  const int32_t height = narrow(rows.stride), width = narrow(columns.stride);
+  const int32_t down = narrow(blocks.rows.size), across = narrow(blocks.columns.size);
+  const Shape from = lowering.writer.shape_of(image);
+  const TensorId filled = lowering.pad(image,
+                                       {0, 0, rows.before, down * height - from[1] - rows.before, columns.before,
+                                        across * width - from[2] - columns.before, 0, 0},
+                                       lowering.scalar(lowering.writer.type_of(image), zero_point));
+  const TensorId split = lowering.reshape(filled, {from[0], down, height, across, width, from[3]});
+  return lowering.reshape(lowering.transpose(split, {0, 1, 3, 2, 4, 5}),
+                          {from[0], down, across, height * width * from[3]});
+}
+
+std::string Convolution::weights_in_blocks(const std::string& values) const {
+  const Convolution blocks = in_blocks();
+  std::string out;
+  for (int64_t o = 0; o < out_channels; ++o) {
+    for (int64_t channel = 0; channel < blocks.in_channels; ++channel) {
+      const int64_t pixel = channel / in_channels, in = channel % in_channels;
+      for (int64_t row = pixel / columns.stride; row < blocks.rows.kernel * rows.stride; row += rows.stride) {
+        for (int64_t column = pixel % columns.stride; column < blocks.columns.kernel * columns.stride;
+             column += columns.stride) {
+          const bool is_within = row < rows.kernel && column < columns.kernel;
+          const int64_t at = ((o * in_channels + in) * rows.kernel + row) * columns.kernel + column;
+          out.push_back(is_within ? values[static_cast<size_t>(at)] : '\0');
+        }
+      }
+    }
+  }
+  return out;
 }
 
 std::vector<Convolution::Group> Convolution::parts() const {

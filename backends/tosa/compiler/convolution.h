@@ -6,7 +6,13 @@
 ///     transposed              TRANSPOSE_CONV2D    once
 ///     one input a group       DEPTHWISE_CONV2D    once
 ///     others                  CONV2D              once a group
+///
+/// An NPU without the strides of a convolution gets it in blocks: pixels of as many rows and columns as a stride has
+/// become the channels of one, so that windows move by 1.
 #pragma once
+
+#include <algorithm>
+#include <string>
 
 #include "backends/tosa/compiler/lowering.h"
 #include "backends/tosa/compiler/windows.h"
@@ -43,6 +49,16 @@ struct Convolution {
   Convolution(const ir::Node& node, const ConvolutionArguments& at);
   /// Rows times a matrix: a convolution of 1x1.
   static Convolution of_rows(int32_t rows, int32_t out_channels);
+
+  /// Whether an NPU with strides up to this gets it in blocks.
+  bool takes_blocks(int64_t max_stride) const {
+    return !transposed && groups == 1 && std::max(rows.stride, columns.stride) > max_stride &&
+           rows.dilation * columns.dilation == 1;
+  }
+  /// The same sums from blocks; what of them it reads; weights [out, in, rows, columns] for them.
+  Convolution in_blocks() const;
+  TensorId blocks_of(Lowering& lowering, TensorId image, int64_t zero_point) const;
+  std::string weights_in_blocks(const std::string& values) const;
 
   bool is_depthwise() const { return !transposed && groups > 1 && in_channels == groups; }
   std::vector<Group> parts() const;

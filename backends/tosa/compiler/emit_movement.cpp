@@ -84,8 +84,11 @@ Error emit_slice(Lowering& lowering, const ir::Node& node) {
   const int64_t extent = value->type.tensor.dims[d].max;
   int64_t start = int_of(call.start()).value_or(0);
   start = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
+  const int64_t count = node.result()->type.tensor.dims[d].max, step = *int_of(call.step());
   const Form form = lowering.form_of(value);
-  lowering.set(node.result(), form, part_of(lowering, value, form, d, start, node.result()->type.tensor.dims[d].max));
+  const TensorId part = part_of(lowering, value, form, d, start, (count - 1) * step + 1);
+  const auto axis = static_cast<size_t>(Lowering::axis_in(form, value->type.tensor.rank(), d));
+  lowering.set(node.result(), form, lowering.every(part, axis, step));
   return Error::Ok;
 }
 
@@ -184,21 +187,16 @@ Error emit_pad(Lowering& lowering, const ir::Node& node) {
   PayloadWriter& writer = lowering.writer;
   const std::vector<int64_t> given = *ints_of(call.pad());  // pairs from the last dim on
   std::vector<int64_t> pairs(writer.shape_of(from).size() * 2, 0);
-  Shape shape = writer.shape_of(from);
   for (size_t i = 0; i < given.size() / 2; ++i) {
     const auto axis = static_cast<size_t>(Lowering::axis_in(form, rank, rank - 1 - i));
     pairs[2 * axis] = given[2 * i];
     pairs[2 * axis + 1] = given[2 * i + 1];
-    shape[axis] += static_cast<int32_t>(given[2 * i] + given[2 * i + 1]);
   }
   const double number = *number_of(call.value());
   const TensorId filling = is_floating(value->type.tensor.dtype)
                                ? lowering.real(writer.type_of(from), 1, number)
                                : lowering.scalar(writer.type_of(from), static_cast<int64_t>(number));
-  const TensorId paddings = writer.add_shape(pairs);
-  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
-  writer.add(payload::Op_PAD, payload::CreatePadAttribute(writer.builder).Union(), {from, paddings, filling}, out);
-  lowering.set(node.result(), form, out);
+  lowering.set(node.result(), form, lowering.pad(from, pairs, filling));
   return Error::Ok;
 }
 

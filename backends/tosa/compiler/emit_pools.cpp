@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "backends/tosa/compiler/emitters.h"
+#include "backends/tosa/compiler/limits.h"
 #include "backends/tosa/compiler/op_support.h"
 #include "backends/tosa/compiler/windows.h"
 #include "ir/op_views.h"
@@ -134,21 +135,37 @@ Error emit_sums(Lowering& lowering, const ir::Node& node, const std::vector<size
   return Error::Ok;
 }
 
+/// Makes windows move by at most `most`, to more results; gives how many of these become one.
+int64_t shorten_steps(Window& w, int64_t most) {
+  int64_t stride = std::min(w.stride, most);
+  while (w.stride % stride != 0) {
+    --stride;
+  }
+  const int64_t steps = w.stride / stride;
+  w.stride = stride;
+  w.out = (w.out - 1) * steps + 1;
+  return steps;
+}
+
 }  // namespace
 
 Error emit_max_pool(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::max_pool2d_with_indices;
   PayloadWriter& writer = lowering.writer;
-  const Windows windows = windows_of(node, kKernelSize, kStride, kPadding);
+  Windows windows = windows_of(node, kKernelSize, kStride, kPadding);
   const TensorId image =
       lowering.crop(lowering.get(node.args()[0].value(), Form::kImage), windows.rows.crop, windows.columns.crop);
+  const Accelerator* device = read_target(lowering.compile_specs()).accelerator;
+  const int64_t most = device == nullptr ? kMaxKernel : device->max_stride;
+  const int64_t down = shorten_steps(windows.rows, most), across = shorten_steps(windows.columns, most);
   const std::vector<int32_t> kernel = windows.kernel(), stride = windows.stride(), pad = windows.pad();
-  const TensorId out =
-      writer.add_tensor(writer.type_of(image), Lowering::shape_of(node.result()->type.tensor, Form::kImage));
+  const Shape shape = writer.shape_of(image);
+  const TensorId out = writer.add_tensor(writer.type_of(image), {shape[0], static_cast<int32_t>(windows.rows.out),
+                                                                 static_cast<int32_t>(windows.columns.out), shape[3]});
   const auto attribute = payload::CreateMaxPool2dAttributeDirect(writer.builder, &kernel, &stride, &pad,
                                                                  payload::NanPropagationMode_PROPAGATE);
   writer.add(payload::Op_MAX_POOL2D, attribute.Union(), {image}, out);
-  lowering.set(node.result(), Form::kImage, out);
+  lowering.set(node.result(), Form::kImage, lowering.every(lowering.every(out, 1, down), 2, across));
   return Error::Ok;
 }
 

@@ -123,18 +123,29 @@ Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Pr
   return lowering.to_integers(node, sums, factors, largest, output, out, surplus);
 }
 
-Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& read, const Convolution& c,
-                      int64_t zero_point, const Output& output) {
-  const size_t count = read.values.size() / static_cast<size_t>(c.out_channels);
-  const std::string values = permuted_bytes(read.values.data(), 1, c.weight_dims(), {1, 2, 3, 0});
-  Product p = read;
+Error emit_transposed(Lowering& lowering, const ir::Node& node, Product& p, const Convolution& c, int64_t zero_point,
+                      const Output& output) {
+  const size_t groups = c.parts().size(), size = p.values.size() / groups;
+  const size_t count = p.values.size() / static_cast<size_t>(c.out_channels);
+  std::string values;  // of each output channel together
+  for (size_t group = 0; group < groups; ++group) {
+    values += permuted_bytes(p.values.data() + group * size, 1, c.weight_dims(), c.weight_order());
+  }
   const TensorId image =
       lowering.get(node.args()[ops::arguments::et_quantized_convolution::kInput].value(), Form::kImage);
   add_bounds(p, values, count, reach_of(lowering.writer.type_of(image), zero_point));
-  const TensorId weight = weight_constant(lowering, p, image, c.weight_shape(), values);
-  TensorId out = c.convolve(lowering, image, weight, lowering.bias(image, p.bias), zero_point);
-  ET_RETURN_IF_ERROR(finish_product(lowering, node, out, p, 0, p.bias.size(), output, count, &out));
-  lowering.set(node.result(), Form::kImage, out);
+  std::vector<TensorId> parts;
+  for (const Convolution::Group& group : c.parts()) {
+    const TensorId weight =
+        weight_constant(lowering, p, image, c.weight_shape(), values.substr(group.first * count, size));
+    const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
+    const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
+    TensorId sums =
+        c.convolve(lowering, c.part_of(lowering, image, group), weight, lowering.bias(image, bias), zero_point);
+    ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, group.first, group.count, output, count, &sums));
+    parts.push_back(sums);
+  }
+  lowering.set(node.result(), Form::kImage, lowering.concat(parts, 3));
   return Error::Ok;
 }
 
@@ -143,7 +154,7 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, const Product& r
 Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   using namespace ops::arguments::et_quantized_convolution;
   const auto& args = node.args();
-  const Convolution c(node, kConvolutionOfIntegers);
+  Convolution c(node, kConvolutionOfIntegers);
   Product p = read_product(lowering.program(), args[kWeight], args[kWeightScales], args[kBias],
                            c.transposed ? c.in_channels : c.out_channels, *number_of(args[kInputScale]),
                            *number_of(args[kOutputScale]), false);
@@ -154,13 +165,20 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
     return emit_transposed(lowering, node, p, c, zero_point, output);
   }
   const size_t count = p.values.size() / static_cast<size_t>(c.out_channels);
-  const TensorId image = c.cropped(lowering, lowering.get(args[kInput].value(), Form::kImage));
+  TensorId image = c.cropped(lowering, lowering.get(args[kInput].value(), Form::kImage));
   add_bounds(p, p.values, count, reach_of(lowering.writer.type_of(image), zero_point));
+  const Accelerator* device = read_target(lowering.compile_specs()).accelerator;
+  if (device != nullptr && c.takes_blocks(device->max_stride)) {
+    image = c.blocks_of(lowering, image, zero_point);
+    p.values = c.weights_in_blocks(p.values);
+    c = c.in_blocks();
+  }
+  const size_t size = p.values.size() / static_cast<size_t>(c.out_channels);
   std::vector<TensorId> parts;
   for (const Convolution::Group& group : c.parts()) {
     const TensorId weight =
         weight_constant(lowering, p, image, c.weight_shape(),
-                        permuted_bytes(p.values.data() + group.first * count, 1, c.weight_dims(), c.weight_order()));
+                        permuted_bytes(p.values.data() + group.first * size, 1, c.weight_dims(), c.weight_order()));
     const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
     const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
     TensorId sums =

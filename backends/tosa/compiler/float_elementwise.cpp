@@ -42,6 +42,15 @@ std::string floats_refusal(const Question& q, size_t first, size_t count) {
   return found ? kTaken : "operands that are all numbers";
 }
 
+/// Of two integers, too: both have one scale.
+std::string larger_of_two(const Question& q) {
+  const auto is_integers = [&](size_t i) {
+    return q.arg(i).value() != nullptr && !is_floating(q.type(i).dtype) && q.type(i).dtype == q.result_type().dtype;
+  };
+  return is_integers(0) && is_integers(1) && q.result_type().dtype != ScalarType::Bool ? kTaken
+                                                                                       : floats_refusal(q, 0, 2);
+}
+
 /// A further argument, such as alpha, must be a number that is known now.
 std::string number_refusal(const Question& q, size_t i) {
   return number_of(q.arg(i)) ? kTaken : "a number that is computed at run time";
@@ -123,6 +132,14 @@ TensorId unary(Arithmetic& in, const Ids& x, const ir::Node&) {
 template <payload::Op kOp>
 TensorId binary(Arithmetic& in, const Ids& x, const ir::Node&) {
   return in.binary(kOp, x[0], x[1]);
+}
+
+/// Of integers in 32 bits, which TOSA has.
+template <payload::Op kOp>
+TensorId extreme(Arithmetic& in, const Ids& x, const ir::Node& node) {
+  const ScalarType dtype = node.result()->type.tensor.dtype;
+  const payload::DType type = Lowering::type_of(dtype), wide = is_floating(dtype) ? type : payload::DType_INT32;
+  return in.cast(in.binary(kOp, in.cast(x[0], wide), in.cast(x[1], wide)), type);
 }
 
 /// The comparison with the operands the other way round.
@@ -377,8 +394,8 @@ constexpr OperatorRow kRows[] = {
     row<&with_quotient, 3>(op::addcdiv, "RECIPROCAL, MUL, ADD", &floats_and_number<3>),
     row<&between, 3>(op::lerp_Scalar, "SUB, MUL, ADD"),
     row<&between, 3>(op::lerp_Tensor, "SUB, MUL, ADD"),
-    row<&binary<payload::Op_MAXIMUM>, 2>(op::maximum, "MAXIMUM"),
-    row<&binary<payload::Op_MINIMUM>, 2>(op::minimum, "MINIMUM"),
+    row<&extreme<payload::Op_MAXIMUM>, 2>(op::maximum, "MAXIMUM", &larger_of_two),
+    row<&extreme<payload::Op_MINIMUM>, 2>(op::minimum, "MINIMUM", &larger_of_two),
     row<&clamp_to_tensors, 3>(op::clamp_Tensor, "MAXIMUM, MINIMUM"),
     row<&binary<payload::Op_POW>, 2>(op::pow_Tensor_Tensor, "POW"),
     row<&binary<payload::Op_POW>, 2>(op::pow_Scalar, "POW"),

@@ -20,7 +20,7 @@ constexpr const char* kTaken = "";
 std::string convolution(const Question& q) {
   using namespace ops::arguments::convolution;
   const std::string why = constants_refusal(q, {kWeight, kBias});
-  return why.empty() ? convolution_refusal(q, kConvolutionOfFloats, true) : why;
+  return why.empty() ? convolution_refusal(q, kConvolutionOfFloats) : why;
 }
 
 std::string matrices(const Question&) { return kTaken; }

@@ -13,13 +13,12 @@ constexpr const char* kTaken = "";
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-std::string transposed_refusal(const Question& q, const ConvolutionArguments& at, bool groups) {
+std::string transposed_refusal(const Question& q, const ConvolutionArguments& at) {
   const std::vector<ir::Dim>& weight = q.type(at.weight).dims;
   const size_t dims = weight.size() - 2;
   const std::vector<int64_t> dilation = *spatial(q.arg(at.dilation), dims, {1});
-  const bool dilated = std::any_of(dilation.begin(), dilation.end(), [](int64_t d) { return d != 1; });
-  if (dilated || (!groups && *int_of(q.arg(at.groups)) != 1)) {
-    return "a transposed convolution with groups or dilation";
+  if (std::any_of(dilation.begin(), dilation.end(), [](int64_t d) { return d != 1; })) {
+    return "a transposed convolution with dilation";
   }
   const std::vector<int64_t> stride = *spatial(q.arg(at.stride), dims, {1}),
                              padding = *spatial(q.arg(at.padding), dims, {0});
@@ -54,7 +53,7 @@ std::string window_refusal(const Question& q, const Windows& windows, bool is_po
     return kTaken;
   }
   const std::string name(device->prefix);
-  if (std::max(rows.stride, columns.stride) > device->max_stride) {
+  if (!is_pool && std::max(rows.stride, columns.stride) > device->max_stride) {
     return "a stride of " + number(std::max(rows.stride, columns.stride)) + ", " + name + " has " +
            number(device->max_stride);
   }
@@ -86,7 +85,7 @@ std::string adaptive_pool_refusal(const Question& q) {
   return divides(2) && divides(3) ? kTaken : "windows of different sizes";
 }
 
-std::string convolution_refusal(const Question& q, const ConvolutionArguments& at, bool transposed_groups) {
+std::string convolution_refusal(const Question& q, const ConvolutionArguments& at) {
   const size_t dims = q.type(at.input).rank() - 2;
   if (dims != 1 && dims != 2) {
     return "only 1-D and 2-D convolution";
@@ -96,9 +95,17 @@ std::string convolution_refusal(const Question& q, const ConvolutionArguments& a
     return "strides, paddings or dilations that are computed at run time";
   }
   if (*int_of(q.arg(at.transposed)) != 0) {
-    return transposed_refusal(q, at, transposed_groups);
+    return transposed_refusal(q, at);
   }
-  const Convolution c(q.node, at);
+  const Accelerator* device = q.target.accelerator;
+  Convolution c(q.node, at);
+  if (device != nullptr && c.takes_blocks(device->max_stride)) {
+    c = c.in_blocks();
+    if (c.in_channels > device->max_depth) {
+      return "a stride above " + number(device->max_stride) + " over too many channels for " +
+             std::string(device->prefix);
+    }
+  }
   return window_refusal(q, {c.rows, c.columns}, false);
 }
 

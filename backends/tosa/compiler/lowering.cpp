@@ -290,6 +290,39 @@ TensorId Lowering::slice(TensorId from, const std::vector<int64_t>& start, const
   return out;
 }
 
+TensorId Lowering::pad(TensorId from, const std::vector<int64_t>& pairs, TensorId filling) {
+  Shape shape = writer.shape_of(from);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    shape[axis] += static_cast<int32_t>(pairs[2 * axis] + pairs[2 * axis + 1]);
+  }
+  if (shape == writer.shape_of(from)) {
+    return from;
+  }
+  const TensorId paddings = writer.add_shape(pairs);
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_PAD, payload::CreatePadAttribute(writer.builder).Union(), {from, paddings, filling}, out);
+  return out;
+}
+
+TensorId Lowering::every(TensorId from, size_t axis, int64_t step) {
+  if (step == 1) {
+    return from;
+  }
+  // The first of each group of `step`; the last group is filled up.
+  Shape shape = writer.shape_of(from);
+  std::vector<int64_t> pairs(shape.size() * 2, 0);
+  pairs[2 * axis + 1] = (step - shape[axis] % step) % step;
+  from = pad(from, pairs, scalar(writer.type_of(from), 0));
+  shape[axis] = static_cast<int32_t>((shape[axis] + pairs[2 * axis + 1]) / step);
+  Shape groups = {1, shape[axis], static_cast<int32_t>(step), 1};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    groups[d < axis ? 0 : 3] *= d == axis ? 1 : shape[d];
+  }
+  from = reshape(from, groups);
+  groups[2] = 1;
+  return reshape(slice(from, {0, 0, 0, 0}, groups), shape);
+}
+
 TensorId Lowering::crop(TensorId image, int64_t rows, int64_t columns) {
   Shape size = writer.shape_of(image);
   size[1] -= static_cast<int32_t>(rows);

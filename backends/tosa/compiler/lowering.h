@@ -68,6 +68,10 @@ class Lowering {
   TensorId reshape(TensorId from, const Shape& shape);
   TensorId transpose(TensorId from, const std::vector<int32_t>& perms);
   TensorId slice(TensorId from, const std::vector<int64_t>& start, const Shape& size);
+  /// `pairs[2 * axis]` elements of `filling` before each axis, and the next number behind it.
+  TensorId pad(TensorId from, const std::vector<int64_t>& pairs, TensorId filling);
+  /// Every step-th of the elements along an axis.
+  TensorId every(TensorId from, size_t axis, int64_t step);
   /// An image without these rows and columns at its end.
   TensorId crop(TensorId image, int64_t rows, int64_t columns);
   TensorId concat(const std::vector<TensorId>& parts, int32_t axis);

@@ -69,7 +69,7 @@ std::string product_factors_refusal(const Question& q, size_t scales, double in,
 std::string convolution(const Question& q) {
   using namespace ops::arguments::et_quantized_convolution;
   std::string why = constants_refusal(q, {kWeight, kWeightScales, kBias});
-  why = why.empty() ? convolution_refusal(q, kConvolutionOfIntegers, false) : why;
+  why = why.empty() ? convolution_refusal(q, kConvolutionOfIntegers) : why;
   const ir::TensorType& weight = q.type(kWeight);
   why = why.empty() ? depth_refusal(q, weight.dims[1].max) : why;
   const int64_t in_a_byte = weight.dtype == ScalarType::Byte ? 2 : 1;
@@ -239,12 +239,9 @@ std::string flip(const Question& q) {
 
 std::string slice(const Question& q) {
   const ops::SliceCopyTensor call(q.node);
-  if (int_of(call.step()).value_or(0) != 1) {
-    return "a step other than 1";
-  }
-  return int_of(call.dim()) && (call.start().is_none() || int_of(call.start()))
+  return int_of(call.dim()) && int_of(call.step()) && (call.start().is_none() || int_of(call.start()))
              ? kTaken
-             : "a start that is computed at run time";
+             : "a start or step that is computed at run time";
 }
 
 std::string select(const Question& q) {
@@ -302,14 +299,13 @@ std::string conversion(const Question& q) {
     return q.node.graph()->is_output(q.node.result()) ? "its numbers are used as floats: integers end before it"
                                                       : kTaken;
   }
-  if (from->producer() == nullptr) {
+  if (from->producer() == nullptr || !passes::affine_of(*from->producer())) {
     return "its numbers are floats: integers begin behind it";
   }
   const auto in = passes::affine_of(*from->producer()), out = passes::affine_of(q.node);
   constexpr double kLargest = 1 << 14;  // by which RESCALE multiplies all integers of 16 bits
-  return in && out && in->scale / out->scale >= kLargest ? "scales whose ratio RESCALE cannot say"
-         : in && out                                     ? factor_refusal(in->scale / out->scale)
-                                                         : kTaken;
+  return !out || in->scale / out->scale >= kLargest ? "scales whose ratio RESCALE cannot say"
+                                                    : factor_refusal(in->scale / out->scale);
 }
 
 /// Of the profile FP; in INT a quantizer writes the steps.
@@ -341,7 +337,7 @@ constexpr OperatorRow kRows[] = {
     {op::squeeze_copy_dim, "RESHAPE", &moves, &emit_view},
     {op::squeeze_copy_dims, "RESHAPE", &moves, &emit_view},
     {op::permute_copy, "TRANSPOSE, or another name", &permute, &emit_permute},
-    {op::slice_copy_Tensor, "SLICE", &slice, &emit_slice},
+    {op::slice_copy_Tensor, "SLICE, with a step PAD, RESHAPE, SLICE, RESHAPE", &slice, &emit_slice},
     {op::select_copy_int, "SLICE, RESHAPE", &select, &emit_select},
     {op::split_copy_Tensor, "SLICE for each part", &split, &emit_split},
     {op::split_with_sizes_copy, "SLICE for each part", &split, &emit_split},

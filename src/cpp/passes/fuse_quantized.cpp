@@ -99,6 +99,16 @@ std::optional<Activation> activation(const Candidate& c, std::string_view name) 
   return found && found->dtype == c.result.dtype ? found : std::nullopt;
 }
 
+/// How many times as large as a mean of the input the result is, which a sum becomes; nothing where that is not known.
+std::optional<double> times_mean(const ir::Node& node) {
+  if (node.op != op::sum_dim_IntList) {
+    return 1;
+  }
+  const ir::TensorType &in = node.args()[0].value()->type.tensor, &out = node.result()->type.tensor;
+  return in.is_static() && out.numel() > 0 ? std::optional(static_cast<double>(in.numel() / out.numel()))
+                                           : std::nullopt;
+}
+
 /// `name` without the ending; empty where it has another one.
 std::string_view before(std::string_view name, std::string_view ending) {
   const size_t n = name.size() - std::min(name.size(), ending.size());
@@ -118,10 +128,11 @@ std::optional<ir::Argument> integer_argument(const Candidate& c, const std::opti
   const std::string_view scaled = before(name, "_scale"), shifted = before(name, "_zero_point");
   if (!scaled.empty() || !shifted.empty() || has_argument(c.integers, std::string(name) + "_scale")) {
     const std::optional<Activation> found = activation(c, !scaled.empty() ? scaled : !shifted.empty() ? shifted : name);
-    if (!found) {
+    const std::optional<double> times = scaled == "self" ? times_mean(c.node) : 1;
+    if (!found || !times) {
       return std::nullopt;
     }
-    return !scaled.empty()    ? ir::Argument{found->scale}
+    return !scaled.empty()    ? ir::Argument{found->scale * *times}
            : !shifted.empty() ? ir::Argument{found->zero_point}
                               : ir::Argument{found->integers};
   }

@@ -1,0 +1,184 @@
+"""Operators without a form on integers, written with those that have one, where nothing beside the NPU computes.
+
+Weights of interpolation become those of a convolution or linear layer. Norms of groups become layer norms, and their
+factors a depthwise convolution of one pixel, so that each channel keeps a scale of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.nn import functional as F
+
+from .matching import has_running_statistics, is_constant, is_float32
+
+aten = torch.ops.aten
+
+#: What an operator is replaced by, called like it.
+Form = Callable[..., torch.Tensor]
+
+
+def _prelu(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    above = torch.relu(x)
+    if weight.numel() == 1:
+        return above - weight * torch.relu(-x)  # a function of x: one table
+    return above + weight.reshape(1, -1, *(1,) * (x.dim() - 2)) * (x - above)
+
+
+def _group_norm(
+    x: torch.Tensor,
+    groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *_: Any,
+) -> torch.Tensor:
+    rows = x.reshape(x.shape[0], groups, -1)
+    normalised = F.layer_norm(rows, rows.shape[2:], eps=eps).reshape(x.shape)
+    if weight is None:
+        return normalised
+    pixels = normalised.reshape(*x.shape[:2], -1)
+    return F.conv1d(pixels, weight.reshape(-1, 1, 1), bias, groups=x.shape[1]).reshape(x.shape)
+
+
+def _instance_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    _mean: None,
+    _variance: None,
+    _own: bool,
+    _momentum: float,
+    eps: float,
+    *_: Any,
+) -> torch.Tensor:
+    return _group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _sum(x: torch.Tensor, **_: Any) -> torch.Tensor:
+    return x.sum(tuple(range(x.dim())))
+
+
+def _mean(x: torch.Tensor, **_: Any) -> torch.Tensor:
+    return x.mean(tuple(range(x.dim())))
+
+
+def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
+    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+
+
+def _roll(x: torch.Tensor, shifts: list[int], dims: list[int]) -> torch.Tensor:
+    for shift, dim in zip(shifts, dims, strict=True):
+        first = -shift % x.shape[dim]
+        x = torch.cat([x.narrow(dim, first, x.shape[dim] - first), x.narrow(dim, 0, first)], dim) if first else x
+    return x
+
+
+def _bordered(x: torch.Tensor, pad: list[int], mode: str) -> torch.Tensor:
+    """Elements of a tensor itself around it: ``pad`` has pairs, from the last dim on."""
+    for i in range(0, len(pad), 2):
+        dim, (before, behind) = x.dim() - 1 - i // 2, pad[i : i + 2]
+        size = x.shape[dim]
+        if mode == "reflect":
+            sides = x.narrow(dim, 1, before).flip(dim), x.narrow(dim, size - 1 - behind, behind).flip(dim)
+        else:
+            ends = x.narrow(dim, 0, 1), x.narrow(dim, size - 1, 1)
+            sides = tuple(end.repeat_interleave(n, dim) for end, n in zip(ends, (before, behind), strict=True))  # type: ignore[assignment]
+        x = torch.cat([part for part in (sides[0], x, sides[1]) if part.shape[dim]], dim)
+    return x
+
+
+def _of_padding(node: fx.Node) -> Form | None:
+    given = dict(zip(("x", "pad", "mode"), node.args, strict=False)) | node.kwargs
+    if given.get("mode") not in ("reflect", "replicate") or min(given["pad"]) < 0:  # type: ignore[type-var]
+        return None
+    return lambda x, pad, mode, *_: _bordered(x, pad, mode)
+
+
+def _of_instance_norm(node: fx.Node) -> Form | None:
+    return None if has_running_statistics(node) else _instance_norm
+
+
+def _full(constant: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A constant with the rank of what it stands beside, so that images need not be turned for it."""
+    return constant.reshape(*(1,) * (like.dim() - constant.dim()), *constant.shape)
+
+
+def _of_quotient(node: fx.Node) -> Form | None:
+    """By a constant: a product with its reciprocal."""
+    divisor = node.args[1]
+    return (lambda x, by: x * _full(by.reciprocal(), x)) if is_float32(divisor) and is_constant(divisor) else None
+
+
+def _of_product(node: fx.Node) -> Form | None:
+    ranks = [x.meta["val"].dim() if is_float32(x) and is_constant(x) else None for x in node.args]  # type: ignore[union-attr]
+    rank = node.meta["val"].dim()
+    if ranks[1] is not None and 0 < ranks[1] < rank:
+        return lambda x, by: x * _full(by, x)
+    return (lambda by, x: _full(by, x) * x) if ranks[0] is not None and 0 < ranks[0] < rank else None
+
+
+def _matrix(size: int, to: int, align_corners: bool, factor: float | None) -> torch.Tensor:
+    """Weights of ``size`` elements for each of ``to`` results of linear interpolation, as torch has them."""
+    rows = aten.upsample_linear1d.vec(
+        torch.eye(size)[None], None if factor else [to], align_corners, [factor] if factor else None
+    )
+    return rows[0].T.contiguous()
+
+
+def _phases(factor: int) -> torch.Tensor:
+    """Weights of three neighbours for the ``factor`` results that the middle one becomes."""
+    at = (torch.arange(factor) + 0.5) / factor - 0.5
+    return torch.stack([(-at).clamp(min=0), 1 - at.abs(), at.clamp(min=0)], 1)
+
+
+def _of_bilinear(node: fx.Node) -> Form | None:
+    """Whole factors: a convolution whose channels are the pixels that one becomes. Others: a matrix for each side."""
+    (height, width), (to_height, to_width) = (one.meta["val"].shape[2:] for one in (node.args[0], node))  # type: ignore[union-attr]
+    sizes = (height, width, to_height, to_width)
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    align_corners = bool(node.args[2])
+    factors = (node.args[3] if len(node.args) > 3 else None) or (None, None)
+    factor = to_height // height
+    if not align_corners and factor > 1 and (to_height, to_width) == (height * factor, width * factor):
+        kernel = torch.einsum("ph,qw->pqhw", _phases(factor), _phases(factor)).reshape(-1, 1, 3, 3)
+        channels = int(node.args[0].meta["val"].shape[1])  # type: ignore[union-attr]
+        weight = kernel.repeat(channels, 1, 1, 1)
+
+        def enlarged(x: torch.Tensor, *_: Any) -> torch.Tensor:
+            pixels = F.conv2d(_bordered(x, [1, 1, 1, 1], "replicate"), weight, groups=channels)
+            return F.pixel_shuffle(pixels, factor)
+
+        return enlarged
+    rows = _matrix(height, to_height, align_corners, factors[0])  # type: ignore[index, arg-type]
+    columns = _matrix(width, to_width, align_corners, factors[1])  # type: ignore[index, arg-type]
+
+    def resized(x: torch.Tensor, *_: Any) -> torch.Tensor:
+        return F.linear(F.linear(x, columns).transpose(2, 3), rows).transpose(2, 3)
+
+    return resized
+
+
+def _of_einsum(node: fx.Node) -> Form | None:
+    """Of two activations."""
+    given: Any = node.args[1]
+    return torch.einsum if len(given) == 2 and all(is_float32(x) and not is_constant(x) for x in given) else None
+
+
+#: Operator -> what a node of it is replaced by; None: it stays.
+INTEGER_FORMS: dict[Any, Callable[[fx.Node], Form | None]] = {
+    aten.prelu.default: lambda node: _prelu if is_constant(node.args[1]) else None,
+    aten.group_norm.default: lambda _: _group_norm,
+    aten.instance_norm.default: _of_instance_norm,
+    aten.sum.default: lambda _: _sum,
+    aten.mean.default: lambda _: _mean,
+    aten.channel_shuffle.default: lambda _: _channel_shuffle,
+    aten.roll.default: lambda node: _roll if len(node.args) > 2 and node.args[2] else None,
+    aten.pad.default: _of_padding,
+    aten.upsample_bilinear2d.vec: _of_bilinear,
+    aten.einsum.default: _of_einsum,
+    aten.mul.Tensor: _of_product,
+    aten.div.Tensor: _of_quotient,
+}
