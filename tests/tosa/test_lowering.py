@@ -373,6 +373,16 @@ def test_squeeze_and_excite_reshapes_nothing(accelerator: str | None) -> None:
     assert RESHAPE not in operators_of(part.payload)
 
 
+def test_two_parts_have_a_dequantize_each() -> None:
+    """A step whose functions stay outside is several parts; its state goes into two of them."""
+    spec, inputs = "TOSA-1.0+INT+int16", (torch.randn(1, 2, 8),)
+    config = quantizer.get_symmetric_a16w8_quantization_config()
+    model = _Recurrent(nn.GRU(8, 12, batch_first=True))
+    partitioner = TOSAPartitioner(spec, accelerator="ethos-u55-128")
+    _check(model, inputs, quantizer.TOSAQuantizer(spec).set_global(config), whole=False, partitioner=partitioner)
+    assert "ethos-u55 has tables of 8" in " ".join(partitioner.refusals.values())
+
+
 def test_a_rank_above_six_is_left_with_a_reason() -> None:
     assert "a tensor of rank 7, TOSA has 6" in _refusals(nn.Linear(2, 3), (torch.randn(1, 1, 2, 1, 2, 1, 2),))
 

@@ -10,8 +10,9 @@
 namespace et::passes {
 namespace {
 
+/// A backend's dequantize is not merged: of two of its parts each has its own, or one would get floats.
 bool may_merge(const ir::Node& node) {
-  if (!node.regions.empty()) {
+  if (!node.regions.empty() || (!node.tag.empty() && node.op == kDequantizePerTensor)) {
     return false;
   }
   if (is_one_of(node.op, {"constant", "buffer"})) {
