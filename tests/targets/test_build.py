@@ -308,6 +308,26 @@ def test_a_branch_of_sizes_that_change(tmp_path: Path) -> None:
     generated.check([("forward", (torch.randn(n, 2).abs() * sign,)) for n in (3, 6, 1, 5) for sign in (1, -1)])
 
 
+class Halves(nn.Module):
+    """16-bit floats that numpy has not, beside floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8, dtype=torch.bfloat16)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return nn.functional.gelu(self.layer(x)), y + x.float()
+
+
+def test_examples_of_bfloat16_are_made_up_in_both_sizes(tmp_path: Path) -> None:
+    rows = {0: torch.export.Dim("rows", max=4)}
+    inputs = (torch.randn(3, 8).bfloat16(), torch.randn(3, 8))
+    program = torch.export.export(Halves().eval(), inputs, dynamic_shapes=(rows, rows))
+    data = et.to_edge_transform_and_lower(program).to_executorch().buffer
+    report = build_native(data, tmp_path, "host")
+    assert report.matches and report.run is not None, report
+
+
 @pytest.mark.mcu
 def test_sizes_that_change_on_a_microcontroller(sequences: bytes, tmp_path: Path) -> None:
     need("cortex-m55")

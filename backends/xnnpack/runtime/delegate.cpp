@@ -557,7 +557,12 @@ Error Delegate::execute(runtime::BackendExecutionContext& context, Span<EValue* 
     return error;
   }
   const uint64_t start_ns = is_profiled_ && context.tracer != nullptr ? runtime::platform_now_ns() : 0;
-  ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
+  {
+    const auto stops = [](const void* kernel) { return static_cast<const KernelContext*>(kernel)->cancelled(); };
+    const threads::StopScope scope(stops, &context.kernel);
+    ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
+  }
+  ET_CHECK_OR_RETURN(!context.kernel.cancelled(), Cancelled, "the delegate was cancelled");
   if (start_ns == 0) {
     return Error::Ok;
   }

@@ -435,6 +435,14 @@ et_status et_method_get_output_double(et_method* method, size_t i, double* out) 
   });
 }
 
+et_status et_method_get_output_bool(et_method* method, size_t i, int32_t* out) {
+  return call([&]() -> Error {
+    ET_RETURN_IF_ERROR(check_output(method, i, out, ET_KIND_BOOL, "a bool"));
+    *out = method->host->method().get_output(i).to_bool() ? 1 : 0;
+    return Error::Ok;
+  });
+}
+
 et_status et_method_reset_state(et_method* method) {
   return call([&]() -> Error {
     ET_RETURN_IF_ERROR(check_given(method, "method"));

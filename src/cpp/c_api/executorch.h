@@ -157,6 +157,7 @@ ET_C_API et_status et_method_execute(et_method* method);
 ET_C_API et_status et_method_get_output(et_method* method, size_t i, et_tensor* out);
 ET_C_API et_status et_method_get_output_int(et_method* method, size_t i, int64_t* out);
 ET_C_API et_status et_method_get_output_double(et_method* method, size_t i, double* out);
+ET_C_API et_status et_method_get_output_bool(et_method* method, size_t i, int32_t* out); /* 0 or 1 */
 /* The model's state (mutable buffers), which methods of a program share, back to its initial values. */
 ET_C_API et_status et_method_reset_state(et_method* method);
 /* Ends a running execution with ET_CANCELLED soon. From any thread or a signal handler. */

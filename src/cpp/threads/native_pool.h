@@ -30,4 +30,24 @@ class NativePool {
   pthreadpool* native_;
 };
 
+/// While it stands, loops that such a library runs from this thread ask before each piece, and leave out what follows
+/// once the answer is true. For calls whose results are not read then; never where a library packs weights, which stay.
+/// Threads: stays on the thread that made it; workers ask, too. Cost: a load and the question for each piece.
+class StopScope {
+ public:
+  using Question = bool (*)(const void* context);
+
+  StopScope(Question question, const void* context);
+  ~StopScope();
+  StopScope(const StopScope&) = delete;
+  StopScope& operator=(const StopScope&) = delete;
+
+  bool stops() const { return question_(context_); }
+
+ private:
+  Question question_;
+  const void* context_;
+  const StopScope* outer_;
+};
+
 }  // namespace et::threads

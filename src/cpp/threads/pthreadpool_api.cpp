@@ -12,11 +12,15 @@
 #include <tuple>
 #include <utility>
 
+#include "threads/native_pool.h"
 #include "threads/worker_pool.h"
 
 namespace {
 
+using et::threads::StopScope;
 using et::threads::WorkerPool;
+
+thread_local const StopScope* t_scope = nullptr;
 
 /// The loop over a grid of kDims dimensions, the last kTiles of which advance by tiles. `First` are arguments that a
 /// task gets before its position: a kind of core, or nothing.
@@ -49,9 +53,12 @@ class Grid {
  private:
   static constexpr size_t kUntiled = kDims - kTiles;
 
-  static void call(void* grid, size_t thread, size_t index) {
-    static_cast<const Grid*>(grid)->call_at(thread, index, std::make_index_sequence<kDims>(),
-                                            std::make_index_sequence<kTiles>(), std::index_sequence_for<First...>());
+  static void call(void* opaque, size_t thread, size_t index) {
+    const Grid& grid = *static_cast<const Grid*>(opaque);
+    if (grid.scope_ == nullptr || !grid.scope_->stops()) {
+      grid.call_at(thread, index, std::make_index_sequence<kDims>(), std::make_index_sequence<kTiles>(),
+                   std::index_sequence_for<First...>());
+    }
   }
 
   template <size_t... D, size_t... T, size_t... F>
@@ -82,6 +89,7 @@ class Grid {
   Tile tile_;
   Range steps_;
   std::tuple<First...> first_;
+  const StopScope* scope_ = t_scope;
 };
 
 template <bool kWithThread = false, size_t kDims, size_t kTiles = 0, typename Task, typename... First>
@@ -96,6 +104,15 @@ using Tile1 = std::array<size_t, 1>;
 using Tile2 = std::array<size_t, 2>;
 
 }  // namespace
+
+namespace et::threads {
+
+StopScope::StopScope(Question question, const void* context)
+    : question_(question), context_(context), outer_(std::exchange(t_scope, this)) {}
+
+StopScope::~StopScope() { t_scope = outer_; }
+
+}  // namespace et::threads
 
 extern "C" {
 

@@ -35,13 +35,21 @@ def program_bytes(program: Any) -> bytes:
     return bytes(buffer)
 
 
-def made_up(info: TensorInfo) -> np.ndarray[Any, Any]:
-    """An input: numbers of both signs; zeros for indices, which are always in range."""
+def made_up(info: TensorInfo) -> Any:
+    """An input: numbers of both signs; zeros for indices, which are always in range. Of torch for bfloat16, which numpy
+    has not.
+    """
     dtype = info.dtype()
     count = int(np.prod(info.sizes(), dtype=np.int64))
     wave = np.sin(np.arange(count) * 0.37).reshape(info.sizes())
     if dtype is ScalarType.BFloat16:
-        raise NotSupportedError("example inputs cannot be made up for torch.bfloat16: give them")
+        try:
+            import torch
+        except ImportError:
+            raise NotSupportedError(
+                "example inputs of torch.bfloat16 are made by torch: install it, or give them"
+            ) from None
+        return torch.from_numpy(wave).to(torch.bfloat16)
     kind = np.dtype(torch_name(dtype))
     if kind.kind == "f":
         return wave.astype(kind)

@@ -132,6 +132,33 @@ TEST(PthreadpoolApi, EveryTileOnce) {
   }
 }
 
+TEST(PthreadpoolApi, LeavesTheRestOutOnceItIsTold) {
+  constexpr size_t kPieces = 1000, kBefore = 10;
+  ThreadPool* const pool = make_pool(2);
+  {
+    const NativePool native(pool);
+    for (pthreadpool_t where : {static_cast<pthreadpool_t>(nullptr), static_cast<pthreadpool_t>(native.get())}) {
+      std::atomic<size_t> done{0};
+      const auto loop = [&] {
+        pthreadpool_parallelize_1d(
+            where, [](void* c, size_t) { ++*static_cast<std::atomic<size_t>*>(c); }, &done, kPieces, 0);
+      };
+      {
+        const auto stops = [](const void* c) { return *static_cast<const std::atomic<size_t>*>(c) >= kBefore; };
+        const StopScope scope(stops, &done);
+        loop();
+        loop();
+      }
+      EXPECT_GE(done, kBefore);
+      EXPECT_LE(done, kBefore + 1);  // the other thread may have asked before
+      done = 0;
+      loop();
+      EXPECT_EQ(done, kPieces);
+    }
+  }
+  destroy_pool(pool);
+}
+
 #if defined(__riscv) || defined(__wasm__)
 constexpr bool kCanFlush = false;
 #else

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 
 import executorch_py as et
 from executorch_py import runtime
@@ -132,7 +133,9 @@ from executorch_py import runtime
 import numpy as np
 
 method = runtime.Runtime.get().load_program(sys.argv[1]).load_method("forward")
-x = np.ones((400, 400), np.float32)
+x = np.ones((int(sys.argv[3]), 400), np.float32)
+if sys.argv[4] == "once before":  # the library makes room and plans at the first call, and does not look meanwhile
+    method.execute([x])
 print("begin", flush=True)
 try:
     while True:
@@ -144,22 +147,39 @@ print(np.array(runtime.Runtime.get().load_program(sys.argv[2]).load_method("forw
 """
 
 
-def test_an_interrupt_ends_a_long_call_soon(file, tmp_path):
-    from torch._higher_order_ops.while_loop import while_loop
+class LongLoop(torch.nn.Module):
+    """A call of many instructions."""
 
-    class Long(torch.nn.Module):
-        def forward(self, x):
-            def go(i, y):
-                return i < 4_000_000
+    def forward(self, x):
+        def go(i, y):
+            return i < 4_000_000
 
-            def step(i, y):
-                return i + 1, (y @ y).clamp(-1, 1)
+        def step(i, y):
+            return i + 1, (y @ y).clamp(-1, 1)
 
-            return while_loop(go, step, (torch.tensor(0), x))[1]
+        return torch.ops.higher_order.while_loop(go, step, (torch.tensor(0), x), ())[1]
 
-    exported = torch.export.export(Long(), (torch.randn(400, 400),))
-    et.to_edge_transform_and_lower(exported).to_executorch().save(tmp_path / "long.pte")
-    command = [sys.executable, "-c", LONG, tmp_path / "long.pte", file]
+
+class LongDelegate(torch.nn.Module):
+    """One instruction: hundreds of products by one weight in a delegate."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(400, 400)
+
+    def forward(self, x):
+        for _ in range(300):
+            x = self.layer(x).clamp(-1, 1)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "partitioner", "rows"), [(LongLoop, [], 400), (LongDelegate, [XnnpackPartitioner(largest=True)], 1000)]
+)
+def test_an_interrupt_ends_a_long_call_soon(file, tmp_path, model, partitioner, rows):
+    exported = torch.export.export(model().eval(), (torch.randn(rows, 400),))
+    et.to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().save(tmp_path / "long.pte")
+    command = [sys.executable, "-c", LONG, tmp_path / "long.pte", file, str(rows), "once before" if partitioner else ""]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "begin\n"
