@@ -66,6 +66,8 @@ class Diagnostic:
         module_path: Path of the ``nn.Module``, such as ``layers.0.attention``.
         file: The user's Python file.
         line: Line in ``file``, from 1.
+        debug_handle: The operator's debug handle, as ``ExecutorchProgramManager.debug_handle_map`` and the ETRecord
+            have it.
     """
 
     message: str
@@ -77,6 +79,7 @@ class Diagnostic:
     module_path: str | None = None
     file: str | None = None
     line: int | None = None
+    debug_handle: int | None = None
 
     def where(self) -> str:
         """The place in one line: ``method 'forward', instruction 3, aten::add.out, layers.0, model.py:12``."""
@@ -86,7 +89,7 @@ class Diagnostic:
         if self.instruction is not None:
             parts.append(f"instruction {self.instruction}")
         if self.op is not None:
-            parts.append(self.op)
+            parts.append(self.op if self.debug_handle is None else f"{self.op} (handle {self.debug_handle})")
         if self.node is not None:
             parts.append(f"node {self.node}")
         if self.module_path:

@@ -112,6 +112,13 @@ def test_export_of_a_saved_program(folder, capsys, tmp_path):
     assert "holds no exported program" in exported(capsys, tmp_path, tmp_path / "damaged.pt2", status=2)
 
 
+def test_export_with_its_record(capsys, tmp_path):
+    made, record = str(tmp_path / "made.pte"), str(tmp_path / "made.etrecord")
+    assert main(["export", MODEL, "-o", made, "--etrecord", record]) == 0
+    assert main(["profile", made, "--etrecord", record, "--runs", "2"]) == 0
+    assert "tests/devtools/models.py:17" in capsys.readouterr().out
+
+
 def test_export_with_a_preset(folder, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "preset_samples.py").write_text(

@@ -53,6 +53,10 @@ def test_profile_of_files_that_do_not_fit(files, capsys):
     assert "is an ETDump of runs before" in capsys.readouterr().err
     assert main(["profile", str(files / "run.etdp"), "--etrecord", str(files / "run.etdp")]) == 2
     assert "is no ETRecord" in capsys.readouterr().err
+    half = files / "half.etrecord"
+    half.write_bytes((files / "model.etrecord").read_bytes()[:3000])
+    assert main(["profile", str(files / "run.etdp"), "--etrecord", str(half)]) == 2
+    assert f"{half} is cut off or damaged" in capsys.readouterr().err
     assert main(["profile", str(files / "nowhere.pte")]) == 2
     capsys.readouterr()
     for asked in (["--roofline"], ["--by", "line"]):
@@ -84,6 +88,16 @@ def test_compare(files, capsys):
     told = json.loads(run(capsys, "compare", files / "model.pte", files / "model.pte", "--no-run", "--json"))
     assert told["operators"]["aten::sin.out"] == [2, 2] and told["outputs"] == []
     run(capsys, "compare", files / "model.pte", files / "model.pte", "--min-sqnr", "20")
+
+
+def test_compare_of_programs_with_other_inputs(files, capsys, tmp_path):
+    other = tmp_path / "other.pte"
+    et.to_edge(torch.export.export(torch.nn.Identity(), (torch.ones(2, dtype=torch.int64),))).to_executorch().save(
+        other
+    )
+    assert main(["compare", str(files / "model.pte"), str(other)]) == 2
+    told = capsys.readouterr().err
+    assert f"{other}: input 0" in told and "compared on the same inputs" in told
 
 
 def test_bundle(files, capsys, tmp_path):

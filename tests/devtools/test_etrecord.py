@@ -178,7 +178,7 @@ def test_files_that_are_none(tmp_path):
     lowered()[2].get_etrecord().save(good)
     remedy = r"get_etrecord\(\)\.save"
     bad.write_bytes(good.read_bytes()[:-100])
-    with pytest.raises(InvalidProgramError, match=f"bad.etrecord is no ETRecord.*{remedy}"):
+    with pytest.raises(InvalidProgramError, match=f"bad.etrecord is cut off or damaged.*{remedy}"):
         parse_etrecord(bad)
     changed(good, bad, "ETRECORD_V0", None)
     with pytest.raises(InvalidProgramError, match=f"a zip, and no ETRecord.*{remedy}"):

@@ -67,8 +67,9 @@ def test_times_over_runs(inspector):
         assert event.perf_data.p10 == pytest.approx(np.percentile(column, 10))
         assert (event.perf_data.min, event.perf_data.max) == (min(column), max(column))
         assert event.perf_data.p50 == sorted(column)[1] and event.perf_data.avg == pytest.approx(np.mean(column))
-    total = sum(event.perf_data.avg for event in inspector.events())
-    assert total == pytest.approx(sum(map(sum, RUNS)) / 3)
+    *instructions, between = inspector.events()
+    assert sum(event.perf_data.avg for event in instructions) == pytest.approx(sum(map(sum, RUNS)) / 3)
+    assert between.name == "(between instructions)" and between.perf_data.raw == [8] * 3  # of the whole execution
 
 
 def test_operators_modules_and_lines(inspector):

@@ -41,9 +41,9 @@ def test_sums(inspector):
     assert module["second.lin"].times.raw == [run[3] for run in RUNS] and module["second.lin"].calls == 1
     operator = rows(inspector.by_operator())
     assert operator["linear"].times.raw == [run[0] + run[3] for run in RUNS] and operator["linear"].calls == 2
-    for profile in (inspector.by_line(), inspector.by_operator()):
+    for profile in (inspector.by_line(), inspector.by_operator()):  # 8 ns of each execution lie between instructions
         assert sum(profile.share(row) for row in profile.rows) == pytest.approx(1.0)
-        assert profile.total.p90 == pytest.approx(np.percentile([sum(run) for run in RUNS], 90))
+        assert profile.total.p90 == pytest.approx(np.percentile([sum(run) + 8 for run in RUNS], 90))
         assert [row.times.avg for row in profile.rows] == sorted((row.times.avg for row in profile.rows), reverse=True)
     assert inspector.by_line().as_dicts()[0]["line"] == "tests/devtools/models.py:17"
 

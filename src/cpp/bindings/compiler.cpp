@@ -114,6 +114,7 @@ void take_finish_options(Options& options, driver::FinishOptions& out) {
   options.take("inline_delegates", out.emit.inline_payloads);
   options.take("compatible", out.emit.compatible);
   options.take("debug_info", out.emit.debug_info);
+  options.take("debug_handles", out.emit.debug_handles);
 }
 
 /// "delegation" is {tag: (backend id, [(key, bytes)])}; "custom_ops" is

@@ -118,9 +118,12 @@ py::dict to_python(const Diagnostic& diagnostic) {
   for (const auto& [key, text] : texts) {
     out[key] = text->empty() ? py::object(py::none()) : py::object(to_text(*text));
   }
-  out["line"] = diagnostic.line > 0 ? py::object(py::int_(diagnostic.line)) : py::object(py::none());
-  out["instruction"] =
-      diagnostic.instruction >= 0 ? py::object(py::int_(diagnostic.instruction)) : py::object(py::none());
+  const auto known = [](bool is_known, int64_t number) {
+    return is_known ? py::object(py::int_(number)) : py::object(py::none());
+  };
+  out["line"] = known(diagnostic.line > 0, diagnostic.line);
+  out["instruction"] = known(diagnostic.instruction >= 0, diagnostic.instruction);
+  out["debug_handle"] = known(diagnostic.debug_handle > 0, diagnostic.debug_handle);
   return out;
 }
 

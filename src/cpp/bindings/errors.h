@@ -28,14 +28,15 @@ namespace et::bindings {
 /// One thing that is wrong, and where. Empty fields and negative numbers mean "not known".
 struct Diagnostic {
   Error code = Error::Internal;
-  std::string message;       ///< one sentence, and what to do
-  std::string method;        ///< name of the method
-  std::string op;            ///< operator of the node or instruction
-  std::string node;          ///< name in fx or in the IR
-  std::string module_path;   ///< "layers.0.attention"
-  std::string file;          ///< Python source of the user
-  int32_t line = 0;          ///< 0 = unknown
-  int64_t instruction = -1;  ///< index in the method's chain
+  std::string message;        ///< one sentence, and what to do
+  std::string method;         ///< name of the method
+  std::string op;             ///< operator of the node or instruction
+  std::string node;           ///< name in fx or in the IR
+  std::string module_path;    ///< "layers.0.attention"
+  std::string file;           ///< Python source of the user
+  int32_t line = 0;           ///< 0 = unknown
+  int64_t instruction = -1;   ///< index in the method's chain
+  uint32_t debug_handle = 0;  ///< 0 = unknown
 };
 
 /// An Error on its way to Python.

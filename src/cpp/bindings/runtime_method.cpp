@@ -414,6 +414,7 @@ void CallableMethod::fail(Error error) {
     diagnostic.file = where.source_file;
     diagnostic.line = static_cast<int32_t>(where.source_line);
     diagnostic.instruction = where.instruction;
+    diagnostic.debug_handle = where.debug_handle;
   }
   std::string message = diagnostic.message;
   raise(error, std::move(message), {std::move(diagnostic)});

@@ -215,7 +215,7 @@ class FileEmitter {
   std::vector<Offset<schema::NamedData>> add_named_data(SegmentPool& segments) {
     NamedEntries entries(program_, tables_.constants);
     if (options_.debug_info) {
-      entries.add(kDebugKey, debug_table(program_, origins_));
+      entries.add(kDebugKey, debug_table(program_, origins_, options_.debug_handles));
     }
     if (std::string shapes = shape_table(origins_, options_.debug_info); !shapes.empty()) {
       entries.add(kShapesKey, std::move(shapes));

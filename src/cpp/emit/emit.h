@@ -36,6 +36,9 @@ struct EmitOptions {
   double sparse_weights = 2;
   /// Writes the entries "executorch_py.debug" and the names of "executorch_py.shapes".
   bool debug_info = true;
+  /// Debug handle of a node -> those that the user knows its operators by (of the fx graph), for "executorch_py.debug".
+  /// Empty: the nodes' own.
+  std::map<uint32_t, std::vector<uint32_t>> debug_handles;
   /// Kernels that the operator table does not have -> the letters of their parameters (runtime/unboxing.h): they say
   /// what an empty list is a list of.
   std::map<std::string, std::string, std::less<>> signatures;

@@ -4,7 +4,7 @@
 /// For: emit.cpp. The program's entries are borrowed, what is made here is kept for the file.
 ///
 ///     NamedEntries entries(program, constants);
-///     entries.add(kDebugKey, debug_table(program, origins));
+///     entries.add(kDebugKey, debug_table(program, origins, handles));
 ///     entries.make_sparse(0.4);
 ///     for (const auto& [key, bytes] : entries.sorted()) { … }
 #pragma once

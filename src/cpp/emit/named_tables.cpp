@@ -52,7 +52,8 @@ class StringTable {
 /// The form of MethodInfo.origins.
 class OriginWriter {
  public:
-  explicit OriginWriter(StringTable& strings) : strings_(strings) {}
+  OriginWriter(StringTable& strings, const UsersHandles& users_handles)
+      : strings_(strings), users_handles_(users_handles) {}
 
   void add(const ir::Program& program, const ir::Node& node) {
     const std::optional<size_t> delegate = delegate_called_by(node);
@@ -62,7 +63,8 @@ class OriginWriter {
 
   void add(const ir::Delegate::Step& step) { add(user_name(step.op), step.source, step.handles); }
 
-  void add(const std::string& op, const ir::Source& source, const std::vector<uint32_t>& handles) {
+  void add(const std::string& op, const ir::Source& source, const std::vector<uint32_t>& of_nodes) {
+    const std::vector<uint32_t> handles = known_to_the_user(of_nodes);
     add_number(strings_.add(op));
     const std::string_view name = source.fx_name;
     const std::optional<uint32_t> number = number_behind(name);
@@ -92,6 +94,22 @@ class OriginWriter {
     return static_cast<uint32_t>(std::stoul(std::string(digits)));
   }
 
+  std::vector<uint32_t> known_to_the_user(const std::vector<uint32_t>& of_nodes) const {
+    if (users_handles_.empty()) {
+      return of_nodes;
+    }
+    std::vector<uint32_t> out;
+    for (const uint32_t handle : of_nodes) {
+      const auto known = users_handles_.find(handle);
+      for (size_t i = 0; known != users_handles_.end() && i < known->second.size(); ++i) {
+        if (std::find(out.begin(), out.end(), known->second[i]) == out.end()) {
+          out.push_back(known->second[i]);
+        }
+      }
+    }
+    return out;
+  }
+
   void add_number(uint32_t number) {
     for (; number >= 0x80; number >>= 7) {
       bytes_.push_back(static_cast<uint8_t>(number | 0x80));
@@ -100,6 +118,7 @@ class OriginWriter {
   }
 
   StringTable& strings_;
+  const UsersHandles& users_handles_;
   std::vector<uint8_t> bytes_;
   uint32_t last_handle_ = 0;
 };
@@ -168,14 +187,15 @@ void relate_value(SymbolTable& symbols, uint32_t number, const ir::Value& value,
 /// The steps of the delegates that a method calls, in the order of its instructions.
 std::vector<Offset<schema::debug::DelegateInfo>> write_delegates(FlatBufferBuilder& builder, StringTable& strings,
                                                                  const ir::Program& program,
-                                                                 const MethodOrigins& method) {
+                                                                 const MethodOrigins& method,
+                                                                 const UsersHandles& users_handles) {
   std::vector<Offset<schema::debug::DelegateInfo>> out;
   for (size_t i = 0; i < method.nodes.size(); ++i) {
     const std::optional<size_t> delegate = delegate_called_by(*method.nodes[i]);
     if (!delegate || *delegate >= program.delegates.size() || program.delegates[*delegate].steps.empty()) {
       continue;
     }
-    OriginWriter origins(strings);
+    OriginWriter origins(strings, users_handles);
     std::vector<uint32_t> ids;
     for (const ir::Delegate::Step& step : program.delegates[*delegate].steps) {
       ids.push_back(step.id);
@@ -192,16 +212,17 @@ std::optional<size_t> delegate_called_by(const ir::Node& node) {
   return node.op == "delegate" ? std::optional<size_t>(std::strtoull(node.symbol.c_str(), nullptr, 10)) : std::nullopt;
 }
 
-std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods) {
+std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods,
+                        const UsersHandles& users_handles) {
   FlatBufferBuilder builder;
   StringTable strings;
   std::vector<Offset<schema::debug::MethodInfo>> infos;
   for (const MethodOrigins& method : methods) {
-    OriginWriter origins(strings);
+    OriginWriter origins(strings, users_handles);
     for (const ir::Node* node : method.nodes) {
       origins.add(program, *node);
     }
-    const auto delegates = write_delegates(builder, strings, program, method);
+    const auto delegates = write_delegates(builder, strings, program, method, users_handles);
     infos.push_back(schema::debug::CreateMethodInfoDirect(builder, method.graph->name.c_str(), nullptr, nullptr,
                                                           &origins.bytes(), delegates.empty() ? nullptr : &delegates));
   }

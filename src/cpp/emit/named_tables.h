@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +24,15 @@ struct MethodOrigins {
   std::vector<const ir::Node*> nodes;
 };
 
+/// Debug handle of a node -> those of the user's graph.
+using UsersHandles = std::map<uint32_t, std::vector<uint32_t>>;
+
 /// The position in Program::delegates of the one that a node calls; nothing for other nodes.
 std::optional<size_t> delegate_called_by(const ir::Node& node);
 
-/// The bytes of the entry "executorch_py.debug".
-std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods);
+/// The bytes of the entry "executorch_py.debug". `users_handles` as EmitOptions::debug_handles.
+std::string debug_table(const ir::Program& program, const std::vector<MethodOrigins>& methods,
+                        const UsersHandles& users_handles);
 
 /// The bytes of the entry "executorch_py.shapes"; empty when there is nothing to say.
 std::string shape_table(const std::vector<MethodOrigins>& methods, bool with_names);

@@ -447,7 +447,7 @@ Error Method::State::begin_trace() {
 }
 
 void Method::State::end_trace(Error result) {
-  EventTracer& tracer = *tracer_of(options);
+  EventTracer& tracer = *options.tracer;
   tracer.set_position({});
   tracer.record({EventKind::kExecute, meta.name(), {}, {}, {}, execution_start_ns, platform_now_ns()});
   for (size_t i = 0; result == Error::Ok && tracer.wants_outputs() && i < outputs.size(); ++i) {
@@ -461,7 +461,7 @@ void Method::State::end_trace(Error result) {
 
 /// run_one under the eyes of the tracer.
 Error Method::State::run_traced(KernelContext& context, size_t* next) {
-  EventTracer& tracer = *tracer_of(options);
+  EventTracer& tracer = *options.tracer;
   const TracePosition position{0, static_cast<int32_t>(*next)};
   const Instruction& instruction = instructions[*next];
   tracer.set_position(position);
@@ -479,7 +479,7 @@ Error Method::State::run_traced(KernelContext& context, size_t* next) {
 
 /// What an instruction computed. The runtime cannot tell the outputs of a delegate from its inputs: it shows both.
 void Method::State::trace_values(const Instruction& instruction, TracePosition position) {
-  const auto show = [&](const EValue& value) { tracer_of(options)->record_value({&value, position}); };
+  const auto show = [&](const EValue& value) { options.tracer->record_value({&value, position}); };
   if (instruction.kind == Instruction::Kind::kDelegate) {
     for (uint32_t i = 0; i < instruction.num_args; ++i) {
       show(*instruction.args[i]);
@@ -553,11 +553,13 @@ Error Method::State::fail(Error error, size_t index, int32_t step) {
     return error;
   }
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
-  char where[96] = "";
-  if (is_step) {
-    snprintf(where, sizeof(where), ", %.*s (handle %u)", length(failure.step_name), failure.step_name.data(),
-             failure.debug_handle);
+  char handle[24] = "";
+  if (failure.debug_handle != 0) {
+    snprintf(handle, sizeof(handle), " (handle %u)", failure.debug_handle);
   }
+  char where[96];
+  snprintf(where, sizeof(where), "%s%.*s%s", is_step ? ", " : "", length(failure.step_name), failure.step_name.data(),
+           handle);
   if (failure.source_file.empty()) {
     ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s%s: %s", plan->name()->c_str(), index,
                    length(failure.operator_name), failure.operator_name.data(), where, to_string(error));

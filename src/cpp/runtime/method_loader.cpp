@@ -47,7 +47,7 @@ Error Method::State::trace_allocators() {
   const auto wrap = [this](MemoryAllocator** allocator, const char* name) {
     if (*allocator != nullptr) {
       ET_TRY(TracedAllocator* const place, memory.method_allocator->allocate_list<TracedAllocator>(1));
-      *allocator = new (place) TracedAllocator(**allocator, *tracer_of(options), name);
+      *allocator = new (place) TracedAllocator(**allocator, *options.tracer, name);
     }
     return Error::Ok;
   };
@@ -57,10 +57,11 @@ Error Method::State::trace_allocators() {
 
 /// Reports the memory that a loaded method holds.
 void Method::State::trace_memory(size_t method_nbytes) {
-  tracer_of(options)->record_allocation(tracer_of(options)->add_allocator("method"), method_nbytes);
-  const uint32_t planned = tracer_of(options)->add_allocator("planned");
+  EventTracer& tracer = *options.tracer;
+  tracer.record_allocation(tracer.add_allocator("method"), method_nbytes);
+  const uint32_t planned = tracer.add_allocator("planned");
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
-    tracer_of(options)->record_allocation(planned, static_cast<size_t>(meta.memory_planned_buffer_size(i)));
+    tracer.record_allocation(planned, static_cast<size_t>(meta.memory_planned_buffer_size(i)));
   }
 }
 

@@ -15,7 +15,7 @@ constexpr bool kTraces = false;
 constexpr bool kTraces = true;
 #endif
 
-/// The tracer of a method; nullptr in a build without.
+/// The tracer of a method; nullptr in a build without. What runs only where there is one takes `options.tracer`.
 inline EventTracer* tracer_of(const MethodOptions& options) { return kTraces ? options.tracer : nullptr; }
 
 #ifdef ET_NO_EVENT_TRACER

@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     export = commands.add_parser("export", help="export, quantize and lower a model")
     add_lowering(export)
     export.add_argument("-o", "--output", required=True, help="the .pte to write")
+    export.add_argument("--etrecord", metavar="FILE", help="its ETRecord to write, from which etpy profile has lines")
     add_json(export)
     export.set_defaults(run=_export)
 
@@ -27,6 +28,8 @@ def add(commands: Any) -> None:
 def _export(arguments: argparse.Namespace) -> int:
     program = lowered(arguments)[0]
     program.save(arguments.output)
+    if arguments.etrecord:
+        program.get_etrecord().save(arguments.etrecord)
     metadata = Runtime.get().load_program(arguments.output).metadata("forward")
     delegates = Counter(metadata.backends())
     told = {

@@ -31,7 +31,10 @@ def add(commands: Any) -> None:
 def _profile(arguments: argparse.Namespace) -> int:
     asked = "--roofline" if arguments.roofline else f"--by {arguments.by}"
     if not arguments.etrecord and (arguments.roofline or arguments.by in ("line", "module")):
-        raise InvalidArgumentError(f"{asked} needs --etrecord FILE, which program.get_etrecord().save(FILE) writes")
+        raise InvalidArgumentError(
+            f"{asked} needs --etrecord FILE, as etpy export --etrecord FILE or program.get_etrecord().save(FILE) "
+            "writes it"
+        )
     inspector = inspector_of(arguments)
     if arguments.tsv:
         inspector.save_data_to_tsv(arguments.tsv)

@@ -18,7 +18,7 @@ __all__ = ["add_recording", "inspector_of"]
 def add_recording(parser: argparse.ArgumentParser) -> None:
     """The options of commands that run a program and look at what it did."""
     add_inputs(parser, "a .pte file, which is run, or an ETDump of runs before")
-    parser.add_argument("--etrecord", help="its ETRecord (get_etrecord().save): lines and modules come from it")
+    parser.add_argument("--etrecord", help="its ETRecord, which etpy export --etrecord writes: lines, modules")
     parser.add_argument("--runs", type=positive, default=20)
     parser.add_argument("--warmup", type=int, default=3, help="runs before those that count")
     parser.add_argument("--unit", choices=("ns", "us", "ms", "s", "cycles"), default="ms", help="cycles: an ETDump's")

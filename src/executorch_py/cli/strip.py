@@ -29,7 +29,7 @@ def _strip(arguments: argparse.Namespace) -> int:
     from executorch_py.runtime import Runtime
 
     data = Path(arguments.program).read_bytes()
-    Runtime.get().load_program(data)  # InvalidProgramError for what is none
+    Runtime.get().load_program(arguments.program)  # InvalidProgramError for what is none
     try:
         smaller, removed = stripped(data)
     except DamagedError as error:

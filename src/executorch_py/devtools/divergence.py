@@ -13,6 +13,7 @@ Example:
 
 from __future__ import annotations
 
+import keyword
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -357,9 +358,10 @@ def _eager_values(
         try:
             own, theirs = edge.module(), floats.module()
         except SyntaxError:
+            names = ", ".join(map(repr, _no_names(model))) or "a module"
             raise NotSupportedError(
-                "PyTorch makes no module of this program: a module's name is a keyword of Python, or has quotes or "
-                "line breaks; rename it"
+                f"PyTorch makes no module of this program, as {names} is a keyword of Python, or has quotes or line "
+                "breaks: give that module, parameter or buffer another name"
             ) from None
     match = match_graphs(theirs, own)
     values = {node.name: value for node, value in values_of(floats, _copies(leaves)).items()}
@@ -369,6 +371,12 @@ def _eager_values(
         for node in edge.graph.nodes
         if node.name in counterparts and isinstance(values.get(counterparts[node.name]), torch.Tensor)
     }
+
+
+def _no_names(program: ExportedProgram) -> list[str]:
+    """Names in the paths of parameters and buffers that no Python source can have behind a dot."""
+    parts = {part for path in [*program.state_dict, *program.constants] for part in path.split(".")}
+    return sorted(part for part in parts if keyword.iskeyword(part) or set(part) & set("'\"\n\r"))
 
 
 def _without_fusion(program: ExecutorchProgramManager) -> list[str]:

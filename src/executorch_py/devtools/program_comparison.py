@@ -24,7 +24,7 @@ from executorch_py.devtools.comparison import Comparison, Tolerance
 from executorch_py.devtools.comparison import compare as compare_outputs
 from executorch_py.devtools.inspector.events import PerfData
 from executorch_py.devtools.validate import as_module
-from executorch_py.errors import InvalidArgumentError, NotFoundError
+from executorch_py.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from executorch_py.runtime import Method
 
 __all__ = ["OperatorCount", "ProgramComparison", "SizePair", "compare"]
@@ -138,7 +138,8 @@ def compare(
 
     Raises:
         NotFoundError: One of the two has no such method.
-        InvalidArgumentError: ``runs`` is below 1, or the numbers of outputs differ.
+        InvalidArgumentError: ``runs`` is below 1, the numbers of outputs differ, or one does not take the inputs.
+        InvalidTypeError: One does not take the inputs; says which.
     """
     if runs < 1:
         raise InvalidArgumentError(f"runs is {runs}, must be at least 1")
@@ -152,7 +153,7 @@ def compare(
         (_name_of(a), _name_of(b)), method, _sizes(files, methods), _operators(files, methods, method)
     )
     if inputs is not None:
-        found.times, outputs = _run(methods, list(inputs), runs)
+        found.times, outputs = _run(found.names, methods, list(inputs), runs)
         if len(outputs[0]) != len(outputs[1]):
             raise InvalidArgumentError(f"a has {counted(len(outputs[0]), 'output')}, b has {len(outputs[1])}")
         found.outputs = [
@@ -207,13 +208,16 @@ def _kernels(data: bytes | None, method: Method, name: str) -> Counter[str]:
 
 
 def _run(
-    methods: list[Method], inputs: list[Any], runs: int
+    names: Sequence[str], methods: list[Method], inputs: list[Any], runs: int
 ) -> tuple[tuple[list[float], list[float]], list[list[Any]]]:
     outputs = []
-    for method in methods:  # the first run warms up, and gives the numbers
+    for name, method in zip(names, methods, strict=True):  # the first run warms up, and gives the numbers
         if method.metadata.uses_state():
             method.reset_state()
-        outputs.append(method.execute(inputs))
+        try:
+            outputs.append(method.execute(inputs))
+        except (InvalidArgumentError, InvalidTypeError) as error:
+            raise type(error)(f"{name}: {error}; two programs are compared on the same inputs") from None
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(runs):
         for method, taken in zip(methods, times, strict=True):

@@ -269,6 +269,7 @@ def compile_methods(
     imported = imports()
     if config.debug_info:
         _note_delegation(methods, programs, imported)
+    options["debug_handles"] = {one: [own for own in known[2] if own] for one, known in imported.handles.items()}
     compiled = _core.compile(imported.program, options)
     recorded = replace(recorded or Recorded(), methods=methods)
     return ExecutorchProgramManager(compiled, programs, imported, constant_methods, config, recorded)

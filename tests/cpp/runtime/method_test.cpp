@@ -246,7 +246,7 @@ TEST_F(MethodTest, AnErrorNamesOperatorModuleAndLine) {
   ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
   EXPECT_EQ(m->method().execute(), Error::InvalidArgument);
   said("index 7 is out of range");
-  said("instruction 0, test::fail.out: InvalidArgument; module 'encoder.embeddings', model.py:42");
+  said("instruction 0, test::fail.out (handle 7): InvalidArgument; module 'encoder.embeddings', model.py:42");
   EXPECT_EQ(m->method().failure().source_line, 42u);
   EXPECT_EQ(m->method().failure().module_path, "encoder.embeddings");
 }
@@ -262,7 +262,7 @@ TEST_F(MethodTest, AnErrorNamesItsPackedOrigin) {
   TestTensor input({1});
   ASSERT_EQ(m->method().set_input(input.value(), 0), Error::Ok);
   EXPECT_EQ(m->method().execute(), Error::InvalidArgument);
-  said("instruction 1, test::fail.out: InvalidArgument; module 'enc', a.py:300");
+  said("instruction 1, test::fail.out (handle 7): InvalidArgument; module 'enc', a.py:300");
 }
 
 TEST_F(MethodTest, NumbersFixedAtExportMustBeTheSameAgain) {

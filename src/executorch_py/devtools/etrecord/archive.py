@@ -92,7 +92,9 @@ def read_record(path: str) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             return _read(path, archive)
     except zipfile.BadZipFile as error:
-        raise InvalidProgramError(f"{path} is no ETRecord: {error}. {_REMEDY}") from None
+        with open(path, "rb") as file:
+            found = "is cut off or damaged" if file.read(2) == b"PK" else "is no ETRecord"
+        raise InvalidProgramError(f"{path} {found}: {error}. {_REMEDY}") from None
 
 
 def _read(path: str, archive: zipfile.ZipFile) -> dict[str, Any]:

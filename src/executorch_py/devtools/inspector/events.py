@@ -19,10 +19,14 @@ __all__ = ["Event", "EventBlock", "PerfData", "TimeScale", "blocks_of", "data_fr
 
 #: Spans around a kernel's own: the times of both would count twice.
 AROUND_A_KERNEL = "OPERATOR_CALL"
+#: Memory that an instruction took: it has no time.
+ALLOCATION = "ALLOCATION"
 #: A delegate as a whole, around the events that its backend gives.
 AROUND_A_DELEGATE = "DELEGATE_CALL"
 #: One call of a method.
 EXECUTION = "Method::execute"
+#: What an execution takes beside its instructions: the calls from one to the next, and recording them.
+BETWEEN = "(between instructions)"
 
 #: What is told of the times of the runs.
 FIGURES = ("p10", "p50", "p90", "avg", "min", "max")
@@ -170,8 +174,9 @@ class Event:
 
     @property
     def counts(self) -> bool:
-        """Whether its time is one of the times that a method's add up from: not a span around others."""
-        return self.perf_data is not None and self._instruction_id is not None and self.name != AROUND_A_KERNEL
+        """Whether its time is one of the times that a method's add up from: no span around others, no allocation."""
+        is_inside = self.perf_data is not None and self._instruction_id is not None
+        return is_inside and self.name not in (AROUND_A_KERNEL, ALLOCATION)
 
     @property
     def where(self) -> str:

@@ -27,6 +27,8 @@ from executorch_py.devtools.etrecord import ETRecord, parse_etrecord
 from executorch_py.devtools.inspector.events import (
     AROUND_A_DELEGATE,
     AROUND_A_KERNEL,
+    BETWEEN,
+    EXECUTION,
     Event,
     EventBlock,
     MetadataParser,
@@ -216,13 +218,14 @@ class Inspector(Shown):
         ]
 
     def events(self) -> list[Event]:
-        """The events whose times add up to those of the executions: one an instruction.
+        """The events whose times add up to those of the executions: one an instruction, and the time between them.
 
         Instead of a delegate as a whole stand its own operators, where the backend timed them and said which they are,
         and what it took beside them.
         """
-        found = []
+        found: list[Event] = []
         for block in self.event_blocks:
+            before = len(found)
             inner: dict[int | None, list[Event]] = {}
             for event in block.events:
                 if event.is_delegated_op and event.counts and (event.op_types or self._etrecord is None):
@@ -235,6 +238,9 @@ class Inspector(Shown):
                     continue
                 operators = inner.get(event._instruction_id) if event.name == AROUND_A_DELEGATE else None
                 found += [event] if operators is None else [*operators, *_beside(event, operators)]
+            if found[before:]:
+                for whole in (event for event in block.events if event.name == EXECUTION):
+                    found += _left(whole, found[before:], BETWEEN)
         return found
 
     def by_operator(self) -> Profile:
@@ -474,15 +480,19 @@ class Inspector(Shown):
 
 def _beside(delegate: Event, operators: Sequence[Event]) -> list[Event]:
     """What a delegate took beside its operators: setting up, waking threads, and what its clock does not see."""
-    whole = delegate.perf_data.raw if delegate.perf_data else []
-    parts = [one.perf_data.raw for one in operators if one.perf_data]
-    left = [max(time - sum(raw[run] for raw in parts if run < len(raw)), 0.0) for run, time in enumerate(whole)]
+    return _left(delegate, operators, f"{delegate.delegate_backend_name or 'a delegate'} beside its operators")
+
+
+def _left(whole: Event, parts: Sequence[Event], name: str) -> list[Event]:
+    """What is left of a span without those inside of it, run by run, as one event; none where nothing is."""
+    times = [one.perf_data.raw for one in parts if one.perf_data]
+    left = [
+        max(time - sum(raw[run] for raw in times if run < len(raw)), 0.0)
+        for run, time in enumerate(whole.perf_data.raw if whole.perf_data else ())
+    ]
     if not any(left):
         return []
-    name = f"{delegate.delegate_backend_name or 'a delegate'} beside its operators"
-    return [
-        replace(delegate, name=name, perf_data=PerfData(left), op_types=[], sources=[], macs=[], module_hierarchy={})
-    ]
+    return [replace(whole, name=name, perf_data=PerfData(left), op_types=[], sources=[], macs=[], module_hierarchy={})]
 
 
 def _cell(value: Any) -> str:

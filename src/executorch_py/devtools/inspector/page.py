@@ -48,7 +48,7 @@ def profile_page(
     """
     total = profiles[0].total
     runs = len(total.raw)
-    figures = [("runs", str(runs)), ("instructions", str(len(events)))]
+    figures = [("runs", str(runs)), ("instructions", str(sum(event.counts for event in events)))]
     if runs:
         figures += [(f"median, {unit}", f"{total.p50:.4g}"), (f"90th percentile, {unit}", f"{total.p90:.4g}")]
     parts = [f"<h1>{escape(title)}</h1>", cards(figures)]

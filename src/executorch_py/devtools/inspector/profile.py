@@ -22,7 +22,7 @@ import torch
 from torch import fx
 
 from executorch_py._shown import Card, Shown, counted, nbytes_text
-from executorch_py.devtools.inspector.events import FIGURES, Event, PerfData
+from executorch_py.devtools.inspector.events import BETWEEN, FIGURES, Event, PerfData
 from executorch_py.graphs.macs import macs_of
 
 __all__ = [
@@ -164,6 +164,10 @@ def _grouped(
     return Profile(by, unit, rows, PerfData(np.concatenate(whole.runs or [np.zeros(0)]).tolist()))
 
 
+def _no_source(event: Event, detail: str = "") -> list[tuple[str, str]]:
+    return [(BETWEEN, "")] if event.name == BETWEEN else [(UNKNOWN, detail)]
+
+
 def _operator(event: Event, index: int) -> str:
     if index >= len(event.op_types):
         return event.name
@@ -182,7 +186,10 @@ def by_line(events: Sequence[Event], unit: str) -> Profile:
 
     def keys(event: Event, index: int) -> Iterable[tuple[str, str]]:
         source = event.sources[index] if index < len(event.sources) else None
-        yield (f"{source.file}:{source.line}" if source and source.file else UNKNOWN), _operator(event, index)
+        if source and source.file:
+            yield f"{source.file}:{source.line}", _operator(event, index)
+        else:
+            yield from _no_source(event, _operator(event, index))
 
     return _grouped("line", unit, events, keys)
 
@@ -194,7 +201,7 @@ def by_module(events: Sequence[Event], unit: str) -> Profile:
         stacks = list(event.module_hierarchy.values())
         stack = stacks[index] if index < len(stacks) else {}
         paths = {path: str(kind).rpartition(".")[2].rstrip("'>") for path, kind in stack.values()}
-        yield from paths.items() if paths else [(UNKNOWN, "")]
+        yield from paths.items() if paths else _no_source(event)
 
     return _grouped("module", unit, events, keys)
 
