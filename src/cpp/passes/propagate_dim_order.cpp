@@ -92,8 +92,8 @@ bool is_faster_channels_last(const ir::Node& node) {
   if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp}) || node.result()->type.tensor.rank() != 4) {
     return false;
   }
-  const std::vector<ir::Dim>& filter = node.args()[1].value()->type.tensor.dims;
   const ops::Convolution convolution(node);  // the clamped one begins alike
+  const std::vector<ir::Dim>& filter = convolution.weight().value()->type.tensor.dims;
   return (filter[2].max != 1 || filter[3].max != 1) &&
          (int_of(convolution.groups()) != 1 || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1});
 }
