@@ -25,9 +25,9 @@ inline std::string& messages() {
 
 /// A copy of a file at a multiple of 16, as the core wants it. A vector's memory stands at one of 8 on 32-bit machines.
 inline std::shared_ptr<const uint8_t> aligned_copy(const std::vector<uint8_t>& file) {
-  const std::align_val_t alignment{16};
+  constexpr std::align_val_t alignment{16};
   const std::shared_ptr<uint8_t> copy(static_cast<uint8_t*>(::operator new(file.size() + 1, alignment)),
-                                      [alignment](uint8_t* p) { ::operator delete(p, alignment); });
+                                      [](uint8_t* p) { ::operator delete(p, alignment); });
   std::copy(file.begin(), file.end(), copy.get());
   return copy;
 }
