@@ -3,8 +3,8 @@
     [ET_MAX_ISA=avx2] python -m benchmarks.placement [--models NAME ...] [--precision int8] [--programs DIR]
 
 The default should be within 3 % of the faster of the other two, on every instruction set. The three run in turn on the
-same inputs on one thread; figures are medians of its processor time. Sides with equal files are measured once. `--programs`
-keeps the files, so that a run under another limit need not lower them again.
+same inputs on one thread; figures are medians of its processor time. Sides with equal files are measured once.
+`--programs` keeps the files, so that a run under another limit need not lower them again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from torch import fx
 from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
 from .rules.annotation import annotate, binary_or_function, function, matmul, normalised, rescaled
-from .rules.expansion import WRITTEN_OUT
+from .rules.expansion import FORMS
 from .rules.integer_forms import INTEGER_FORMS
 from .rules.loops import BODIES
 from .rules.matching import ADD, MUL, SUB, Match, Pattern, depends_on_inputs, is_float32
@@ -52,7 +52,7 @@ class TOSAQuantizer(XNNPACKQuantizer):
     """
 
     patterns, followers = _PATTERNS, _FOLLOWERS
-    written_out = WRITTEN_OUT | INTEGER_FORMS
+    forms = FORMS | INTEGER_FORMS
 
     def __init__(self, tosa_spec: str = "TOSA-1.0+INT") -> None:
         super().__init__()

@@ -30,7 +30,7 @@ from .rules.annotation import (
     table_of_bytes,
 )
 from .rules.chains import HANDS_ON, mark_wanted
-from .rules.expansion import EXPANDED, WRITTEN_OUT, Form, expand
+from .rules.expansion import EXPANDED, FORMS, Form, expand
 from .rules.gates import gates_of_grus
 from .rules.linear_forms import WRITTEN_AS, as_linear
 from .rules.matching import (
@@ -86,7 +86,7 @@ class XNNPACKQuantizer(Quantizer):
     #: What is annotated; other quantizers of this kind have rows of their own.
     patterns, followers = PATTERNS, FOLLOWERS
     #: What is written with other operators before.
-    written_out: Mapping[Any, Form] = WRITTEN_OUT
+    forms: Mapping[Any, Form] = FORMS
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class XNNPACKQuantizer(Quantizer):
         and attention is taken apart, where that is to be quantized.
         """
         model = as_convolutions(as_linear(model, self._is_linear), self._is_convolution)
-        return expand(model, self._is_expanded, self.written_out, self._follows_integers)
+        return expand(model, self._is_expanded, self.forms, self._follows_integers)
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes annotations; nodes that another quantizer has annotated are left."""

@@ -75,7 +75,7 @@ def _written(node: fx.Node) -> Callable[..., Any]:
 #: What a node is replaced by, called like it; None: it stays.
 Form = Callable[[fx.Node], Callable[..., torch.Tensor] | None]
 #: Operator -> the same as others, of which integers are made behind a layer.
-WRITTEN_OUT: dict[Any, Form] = {
+FORMS: dict[Any, Form] = {
     torch.ops.aten.glu.default: lambda _: _glu,
     torch.ops.aten.triu.default: lambda _: _triu,
     torch.ops.aten.tril.default: lambda _: _tril,
@@ -98,10 +98,12 @@ _KEPT = [
 def expand(
     model: fx.GraphModule,
     wanted: Callable[[fx.Node, Operators], bool],
-    written_out: Mapping[Any, Form],
+    forms: Mapping[Any, Form],
     follows: Callable[[fx.Node], bool],
 ) -> fx.GraphModule:
-    """Replaces operators, in place: of EXPANDED where ``wanted(node, what is in it)``, of a table where ``follows(node)``."""
+    """Replaces operators, in place: those of EXPANDED where ``wanted(node, what is in it)``, of ``forms`` where
+    ``follows(node)``.
+    """
     changed = False
     for node in list(model.graph.nodes):
         if node.op != "call_function":
@@ -109,8 +111,8 @@ def expand(
         if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
             _replace(model, node, _written(node))
             changed = True
-        elif node.target in written_out and is_float32(node) and _has_known_sizes(node) and follows(node):
-            form = written_out[node.target](node)
+        elif node.target in forms and is_float32(node) and _has_known_sizes(node) and follows(node):
+            form = forms[node.target](node)
             if form is not None:
                 _replace(model, node, form)
                 changed = True

@@ -5,7 +5,7 @@ factors a depthwise convolution of one pixel, so that each channel keeps a scale
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -16,7 +16,7 @@ from .matching import has_running_statistics, is_constant, is_float32
 aten = torch.ops.aten
 
 #: What an operator is replaced by, called like it.
-Form = Callable[..., torch.Tensor]
+Formula = Callable[..., torch.Tensor]
 
 
 def _prelu(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -84,19 +84,19 @@ def _bordered(x: torch.Tensor, pad: list[int], mode: str) -> torch.Tensor:
             sides = x.narrow(dim, 1, before).flip(dim), x.narrow(dim, size - 1 - behind, behind).flip(dim)
         else:
             ends = x.narrow(dim, 0, 1), x.narrow(dim, size - 1, 1)
-            sides = tuple(end.repeat_interleave(n, dim) for end, n in zip(ends, (before, behind), strict=True))  # type: ignore[assignment]
+            sides = ends[0].repeat_interleave(before, dim), ends[1].repeat_interleave(behind, dim)
         x = torch.cat([part for part in (sides[0], x, sides[1]) if part.shape[dim]], dim)
     return x
 
 
-def _of_padding(node: fx.Node) -> Form | None:
+def _of_padding(node: fx.Node) -> Formula | None:
     given = dict(zip(("x", "pad", "mode"), node.args, strict=False)) | node.kwargs
     if given.get("mode") not in ("reflect", "replicate") or min(given["pad"]) < 0:  # type: ignore[type-var]
         return None
     return lambda x, pad, mode, *_: _bordered(x, pad, mode)
 
 
-def _of_instance_norm(node: fx.Node) -> Form | None:
+def _of_instance_norm(node: fx.Node) -> Formula | None:
     return None if has_running_statistics(node) else _instance_norm
 
 
@@ -105,14 +105,14 @@ def _full(constant: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return constant.reshape(*(1,) * (like.dim() - constant.dim()), *constant.shape)
 
 
-def _of_quotient(node: fx.Node) -> Form | None:
+def _of_quotient(node: fx.Node) -> Formula | None:
     """By a constant: a product with its reciprocal."""
     divisor = node.args[1]
     return (lambda x, by: x * _full(by.reciprocal(), x)) if is_float32(divisor) and is_constant(divisor) else None
 
 
-def _of_product(node: fx.Node) -> Form | None:
-    ranks = [x.meta["val"].dim() if is_float32(x) and is_constant(x) else None for x in node.args]  # type: ignore[union-attr]
+def _of_product(node: fx.Node) -> Formula | None:
+    ranks = [cast(fx.Node, x).meta["val"].dim() if is_float32(x) and is_constant(x) else None for x in node.args]
     rank = node.meta["val"].dim()
     if ranks[1] is not None and 0 < ranks[1] < rank:
         return lambda x, by: x * _full(by, x)
@@ -133,9 +133,10 @@ def _phases(factor: int) -> torch.Tensor:
     return torch.stack([(-at).clamp(min=0), 1 - at.abs(), at.clamp(min=0)], 1)
 
 
-def _of_bilinear(node: fx.Node) -> Form | None:
+def _of_bilinear(node: fx.Node) -> Formula | None:
     """Whole factors: a convolution whose channels are the pixels that one becomes. Others: a matrix for each side."""
-    (height, width), (to_height, to_width) = (one.meta["val"].shape[2:] for one in (node.args[0], node))  # type: ignore[union-attr]
+    image = cast(fx.Node, node.args[0])
+    (height, width), (to_height, to_width) = (one.meta["val"].shape[2:] for one in (image, node))
     sizes = (height, width, to_height, to_width)
     if not all(isinstance(size, int) for size in sizes):
         return None
@@ -144,7 +145,7 @@ def _of_bilinear(node: fx.Node) -> Form | None:
     factor = to_height // height
     if not align_corners and factor > 1 and (to_height, to_width) == (height * factor, width * factor):
         kernel = torch.einsum("ph,qw->pqhw", _phases(factor), _phases(factor)).reshape(-1, 1, 3, 3)
-        channels = int(node.args[0].meta["val"].shape[1])  # type: ignore[union-attr]
+        channels = int(image.meta["val"].shape[1])
         weight = kernel.repeat(channels, 1, 1, 1)
 
         def enlarged(x: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -161,14 +162,14 @@ def _of_bilinear(node: fx.Node) -> Form | None:
     return resized
 
 
-def _of_einsum(node: fx.Node) -> Form | None:
+def _of_einsum(node: fx.Node) -> Formula | None:
     """Of two activations."""
     given: Any = node.args[1]
     return torch.einsum if len(given) == 2 and all(is_float32(x) and not is_constant(x) for x in given) else None
 
 
 #: Operator -> what a node of it is replaced by; None: it stays.
-INTEGER_FORMS: dict[Any, Callable[[fx.Node], Form | None]] = {
+INTEGER_FORMS: dict[Any, Callable[[fx.Node], Formula | None]] = {
     aten.prelu.default: lambda node: _prelu if is_constant(node.args[1]) else None,
     aten.group_norm.default: lambda _: _group_norm,
     aten.instance_norm.default: _of_instance_norm,
