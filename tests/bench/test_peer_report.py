@@ -14,19 +14,28 @@ from benchmarks.peers.report import Figure, placement, ratio, row_text, summary
 
 
 def test_registers_do_more_than_a_product(tmp_path):
-    """No kernel is above the peak: eager's product of matrices is not, and is no thousandth of it."""
+    """No kernel is above the peak: eager's product of matrices is not, and is no thousandth of it. Neighbours slow either
+    of the two down for a while, so both are taken again until they fit.
+    """
     peak = Peak(tmp_path)
     a, b = torch.randn(256, 256), torch.randn(256, 256)
     threads = torch.get_num_threads()
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
-    rate = 256**3 / min(times)
-    fp32, int8 = (max(peak.rate(kind, threads) for _ in range(3)) for kind in ("fp32", "int8"))
-    assert 1e-3 * fp32 < rate < 2 * fp32  # a neighbour may slow one of the two down
-    assert math.isnan(int8) or int8 > 0.5 * fp32
+    rates: dict[str, list[float]] = {"fp32": [], "int8": []}
+    for _ in range(10):
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            a @ b
+            times.append(time.perf_counter() - start)
+        for kind, known in rates.items():
+            known.append(peak.rate(kind, threads))
+        fp32, int8 = max(rates["fp32"]), max(rates["int8"])
+        rate = 256**3 / min(times)
+        if 1e-3 * fp32 < rate < 2 * fp32 and (math.isnan(int8) or int8 > 0.5 * fp32):
+            return
+    raise AssertionError(
+        f"eager {rate:.3g} multiplications a second, registers {fp32:.3g} (fp32) and {int8:.3g} (int8)"
+    )
 
 
 def test_a_models_multiplications(tmp_path):

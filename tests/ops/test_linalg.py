@@ -183,3 +183,53 @@ def test_singular_values_of_large_and_small_numbers(shape: tuple[int, int], size
     torch.testing.assert_close(s / size, expected, rtol=1e-12, atol=0)
     torch.testing.assert_close(u.mT @ u, torch.eye(k, dtype=torch.float64), rtol=0, atol=1e-12)
     torch.testing.assert_close((u * (s / size)) @ vt, a, rtol=0, atol=1e-12)
+
+
+SINGULAR = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+WITH_SINGULAR = {
+    "cholesky": (torch.linalg.cholesky, -torch.eye(2)),
+    "inv": (torch.linalg.inv, SINGULAR),
+    "inverse": (torch.inverse, SINGULAR),
+    "tensorinv": (lambda a: torch.linalg.tensorinv(a, 1), SINGULAR),
+    "solve": (lambda a: torch.linalg.solve(a, torch.ones(2)), SINGULAR),
+    "solve from the right": (lambda a: torch.linalg.solve(a, torch.ones(3, 2), left=False), SINGULAR),
+    "tensorsolve": (lambda a: torch.linalg.tensorsolve(a, torch.ones(2)), SINGULAR),
+    "matrix_power": (lambda a: torch.linalg.matrix_power(a, -2), SINGULAR),
+    "lu_factor": (torch.linalg.lu_factor, SINGULAR),
+    "ldl_factor": (torch.linalg.ldl_factor, torch.zeros(2, 2)),
+    "second of a batch": (torch.linalg.inv, torch.stack([torch.eye(2), SINGULAR])),
+    "inv_ex": (lambda a: torch.linalg.inv_ex(a, check_errors=True), SINGULAR),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SINGULAR)
+def test_what_eager_refuses_is_refused(name: str) -> None:
+    """PyTorch's decompositions look at a factorization's success outside of the graph, so that a program would not."""
+    function, singular = WITH_SINGULAR[name]
+    with pytest.raises(RuntimeError):
+        function(singular)
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor):
+            return function(a)
+
+    regular = torch.eye(2).expand_as(singular) * 2 + 0.25
+    program = et.to_edge(torch.export.export(Model(), (regular,))).to_executorch()
+    method = et.Runtime.get().load_program(program.buffer).load_method("forward")
+    with pytest.raises(et.InvalidArgumentError, match=r"is singular|is not positive definite"):
+        method.execute((singular,))
+    expected = function(regular)
+    for result, value in zip(
+        method.execute((regular,)), [expected] if isinstance(expected, torch.Tensor) else expected
+    ):
+        torch.testing.assert_close(result, value)
+
+
+def test_a_failure_that_is_asked_for_is_told() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor):
+            return torch.linalg.inv_ex(a).info
+
+    program = et.to_edge(torch.export.export(Model(), (torch.eye(2),))).to_executorch()
+    method = et.Runtime.get().load_program(program.buffer).load_method("forward")
+    assert method.execute((SINGULAR,))[0].item() == 2

@@ -38,6 +38,9 @@ class Grid {
   }
 
   void run(pthreadpool* pool, uint32_t flags) {
+    if (scope_ != nullptr && scope_->stops()) {
+      return;  // handing over to workers may take milliseconds on a busy machine, for each of hundreds of loops
+    }
     size_t count = 1;
     for (const size_t steps : steps_) {
       count *= steps;  // the position of every tile is a position in memory: no overflow

@@ -195,6 +195,12 @@ Error check_matrices(const char* op, const char* name, const Tensor& tensor, boo
   return Error::Ok;
 }
 
+Error check_pivot(const char* op, bool matters, int64_t b, int64_t zero) {
+  ET_CHECK_OR_RETURN(zero == 0 || !matters, InvalidArgument,
+                     "%s: matrix %" PRId64 " is singular: pivot %" PRId64 " is zero", op, b, zero);
+  return Error::Ok;
+}
+
 Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_t rank, IntArrayRef batch) {
   const int64_t have = tensor.dim() - rank;
   const auto wanted = static_cast<int64_t>(batch.size());

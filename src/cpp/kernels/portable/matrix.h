@@ -122,6 +122,9 @@ Sizes joined(IntArrayRef batch, std::initializer_list<int64_t> tail);
 /// Errors: InvalidType unless the tensor is floating; InvalidArgument when it has fewer than two dimensions or, if
 ///         `square`, is not a batch of square matrices.
 Error check_matrices(const char* op, const char* name, const Tensor& tensor, bool square);
+/// InvalidArgument where matrix `b` of a batch is singular and that matters. `zero`: its first pivot of zero, from 1
+/// on; 0 where there is none.
+Error check_pivot(const char* op, bool matters, int64_t b, int64_t zero);
 
 /// Errors: InvalidArgument unless the sizes in front of the tensor's last `rank` dimensions broadcast to `batch`.
 Error check_batch(const char* op, const char* name, const Tensor& tensor, int64_t rank, IntArrayRef batch);

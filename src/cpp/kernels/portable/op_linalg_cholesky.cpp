@@ -110,8 +110,9 @@ Error solve_with_factor(MatrixWork& work, const Matrix& factor, const Matrix& b,
 
 }  // namespace
 
-Error linalg_cholesky_ex_l(KernelContext& context, const Tensor& self, bool upper, bool, Tensor& l, Tensor& info) {
-  return factor_all(context, "aten::linalg_cholesky_ex", self, upper, false, l, &info);
+Error linalg_cholesky_ex_l(KernelContext& context, const Tensor& self, bool upper, bool check_errors, Tensor& l,
+                           Tensor& info) {
+  return factor_all(context, "aten::linalg_cholesky_ex", self, upper, check_errors, l, &info);
 }
 
 Error cholesky_out(KernelContext& context, const Tensor& self, bool upper, Tensor& out) {

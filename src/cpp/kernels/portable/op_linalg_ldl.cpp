@@ -149,9 +149,10 @@ Error ldl_solve(MatrixWork& work, const Matrix& a, const double* pivots, const M
 
 }  // namespace
 
-Error linalg_ldl_factor_ex_out(KernelContext& context, const Tensor& self, bool, bool, Tensor& ld, Tensor& pivots,
-                               Tensor& info) {
-  ET_RETURN_IF_ERROR(check_matrices("aten::linalg_ldl_factor_ex", "self", self, true));
+Error linalg_ldl_factor_ex_out(KernelContext& context, const Tensor& self, bool, bool check_errors, Tensor& ld,
+                               Tensor& pivots, Tensor& info) {
+  constexpr const char* kOp = "aten::linalg_ldl_factor_ex";
+  ET_RETURN_IF_ERROR(check_matrices(kOp, "self", self, true));
   const IntArrayRef batch = batch_of(self);
   const int64_t n = self.size(-1);
   ET_RETURN_IF_ERROR(resize_tensor(context, ld, self.sizes()));
@@ -164,6 +165,7 @@ Error linalg_ldl_factor_ex_out(KernelContext& context, const Tensor& self, bool,
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, a);
     ET_TRY(const int64_t failed, ldl_factor(work, a, exchanged));
+    ET_RETURN_IF_ERROR(check_pivot(kOp, check_errors, b, failed));
     for (int64_t i = 0; i < n; ++i) {
       std::fill(a[i] + i + 1, a[i] + n, 0.0);
     }

@@ -174,8 +174,8 @@ Error unpacked(KernelContext& context, const char* op, const Tensor& a, const Te
 
 }  // namespace
 
-Error linalg_lu_factor_ex_out(KernelContext& context, const Tensor& a, bool pivot, bool, Tensor& lu, Tensor& pivots,
-                              Tensor& info) {
+Error linalg_lu_factor_ex_out(KernelContext& context, const Tensor& a, bool pivot, bool check_errors, Tensor& lu,
+                              Tensor& pivots, Tensor& info) {
   constexpr const char* kOp = "aten::linalg_lu_factor_ex";
   ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, false));
   ET_CHECK_OR_RETURN(pivot, NotSupported, "%s: pivot=False is not there, as in PyTorch on the CPU", kOp);
@@ -187,6 +187,7 @@ Error linalg_lu_factor_ex_out(KernelContext& context, const Tensor& a, bool pivo
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, factors.lu);
     ET_TRY(const int64_t failed, factors.factor());
+    ET_RETURN_IF_ERROR(check_pivot(kOp, check_errors, b, failed));
     MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(failed));
     MatrixBatch(lu, batch).store(b, factors.lu);
     MatrixBatch(pivots, batch, 1).store(b, factors.numbered);
@@ -245,8 +246,8 @@ Error linalg_lu_solve_out(KernelContext& context, const Tensor& lu, const Tensor
   return Error::Ok;
 }
 
-Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tensor& b, bool left, bool, Tensor& result,
-                             Tensor& lu, Tensor& pivots, Tensor& info) {
+Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tensor& b, bool left, bool check_errors,
+                             Tensor& result, Tensor& lu, Tensor& pivots, Tensor& info) {
   constexpr const char* kOp = "aten::_linalg_solve_ex";
   ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, true));
   const int64_t n = a.size(-1);
@@ -276,6 +277,7 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
   for (int64_t i = 0; i < from.count({&lu, &info}); ++i) {
     from.load(i, factors.lu);
     ET_TRY(const int64_t failed, factors.factor());
+    ET_RETURN_IF_ERROR(check_pivot(kOp, check_errors, i, failed));
     MatrixBatch(info, batch, 0).store_number(i, static_cast<double>(failed));
     MatrixBatch(lu, batch).store(i, factors.lu);
     MatrixBatch(pivots, batch, 1).store(i, factors.numbered);
@@ -295,7 +297,7 @@ Error linalg_solve_ex_result(KernelContext& context, const Tensor& a, const Tens
   return Error::Ok;
 }
 
-Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool, Tensor& inverse, Tensor& info) {
+Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool check_errors, Tensor& inverse, Tensor& info) {
   constexpr const char* kOp = "aten::linalg_inv_ex";
   ET_RETURN_IF_ERROR(check_matrices(kOp, "A", a, true));
   const IntArrayRef batch = batch_of(a);
@@ -308,6 +310,7 @@ Error linalg_inv_ex_inverse(KernelContext& context, const Tensor& a, bool, Tenso
   for (int64_t b = 0; b < from.count(); ++b) {
     from.load(b, factors.lu);
     ET_TRY(const int64_t failed, factors.factor());
+    ET_RETURN_IF_ERROR(check_pivot(kOp, check_errors, b, failed));
     MatrixBatch(info, batch, 0).store_number(b, static_cast<double>(failed));
     set_identity(x);
     ET_RETURN_IF_ERROR(factors.solve(x, false));

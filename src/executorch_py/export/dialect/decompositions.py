@@ -123,6 +123,39 @@ def _std_mean_correction(
     return aten.std.correction(self, dim, correction=correction, keepdim=keepdim), mean
 
 
+# PyTorch's forms look at what failed once the kernel has run, and a trace keeps nothing of that: the kernel is told to.
+@_decomposes(aten.linalg_cholesky.default)
+def _linalg_cholesky(self: Tensor, *, upper: bool = False) -> Tensor:
+    return aten.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
+
+
+@_decomposes(aten.inverse.default)
+@_decomposes(aten.linalg_inv.default)
+def _linalg_inv(A: Tensor) -> Tensor:
+    return aten.linalg_inv_ex(A, check_errors=True)[0]
+
+
+@_decomposes(aten.linalg_tensorinv.default)
+def _linalg_tensorinv(self: Tensor, ind: int = 2) -> Tensor:
+    rows, columns = self.shape[:ind], self.shape[ind:]
+    return _linalg_inv(self.reshape(math.prod(columns), math.prod(rows))).reshape(*columns, *rows)
+
+
+@_decomposes(aten.linalg_solve.default)
+def _linalg_solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    return aten._linalg_solve_ex(A, B, left=left, check_errors=True)[0]
+
+
+@_decomposes(aten.linalg_lu_factor.default)
+def _linalg_lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    return aten.linalg_lu_factor_ex(A, pivot=pivot, check_errors=True)[:2]
+
+
+@_decomposes(aten.linalg_ldl_factor.default)
+def _linalg_ldl_factor(self: Tensor, *, hermitian: bool = False) -> tuple[Tensor, Tensor]:
+    return aten.linalg_ldl_factor_ex(self, hermitian=hermitian, check_errors=True)[:2]
+
+
 @_decomposes(aten.linalg_cross.default)
 def _linalg_cross(self: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Components apart: PyTorch's decomposition gathers each pair of them anew."""
