@@ -276,9 +276,7 @@ class Decomposer:
             {**self._table, target: decomposition_table()[target]} if target in decomposition_table() else self._table
         )
         # A table does not reach composite operators. Each that is replaced takes 0.1 ms, so ours are for those that call them.
-        composites = (
-            self._own_composites if target.name().startswith(_OF_MATRICES) or target in self._own_composites else {}
-        )
+        composites = self._own_composites if self._may_factor(target) else {}
         composites = {**composites, **{op: _not_implemented for op in self._kept_composites if op is not target}}
         values = self._told_apart([leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)])
 
@@ -311,6 +309,11 @@ class Decomposer:
         if any(isinstance(n.target, OpOverload) and n.target.namespace == "prims" for n in module.graph.nodes):
             return None  # torch's reference is written in its internal operators: the operator itself says more
         return _Replacement(module)
+
+    def _may_factor(self, target: OpOverload) -> bool:
+        """Whether an operator is, or calls, one that inverts or factors matrices."""
+        others = target in self._own_composites or target is torch.ops.aten.matrix_power.default
+        return others or target.name().startswith("aten::linalg_")
 
     def _told_apart(self, values: list[Any]) -> list[Any]:
         """Tracing knows inputs by identity, so that one fake tensor must not stand for two of them."""
@@ -467,10 +470,6 @@ def without_mkldnn() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(before)
-
-
-#: Operators that may invert or factor matrices inside.
-_OF_MATRICES = ("aten::linalg_", "aten::matrix_power")
 
 
 class composites_as:
