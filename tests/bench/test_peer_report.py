@@ -14,8 +14,8 @@ from benchmarks.peers.report import Figure, placement, ratio, row_text, summary
 
 
 def test_registers_do_more_than_a_product(tmp_path):
-    """No kernel is above the peak: eager's product of matrices is not, and is no thousandth of it. Neighbours slow either
-    of the two down for a while, so both are taken again until they fit.
+    """No kernel is above the peak: eager's product of matrices is not, and is no thousandth of it. Neighbours slow
+    either of the two down for a while, so both are taken again until they fit.
     """
     peak = Peak(tmp_path)
     a, b = torch.randn(256, 256), torch.randn(256, 256)

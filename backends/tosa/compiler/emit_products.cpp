@@ -123,6 +123,24 @@ Error finish_product(Lowering& lowering, const ir::Node& node, TensorId sums, Pr
   return lowering.to_integers(node, sums, factors, largest, output, out, surplus);
 }
 
+/// The convolution of each group, side by side. `count`: weights of an output channel; `weights_of`: a group's bytes.
+template <typename Weights>
+Error emit_groups(Lowering& lowering, const ir::Node& node, Product& p, const Convolution& c, TensorId image,
+                  int64_t zero_point, const Output& output, size_t count, const Weights& weights_of) {
+  std::vector<TensorId> parts;
+  for (const Convolution::Group& group : c.parts()) {
+    const TensorId weight = weight_constant(lowering, p, image, c.weight_shape(), weights_of(group));
+    const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
+    const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
+    TensorId sums =
+        c.convolve(lowering, c.part_of(lowering, image, group), weight, lowering.bias(image, bias), zero_point);
+    ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, group.first, group.count, output, count, &sums));
+    parts.push_back(sums);
+  }
+  lowering.set(node.result(), Form::kImage, lowering.concat(parts, 3));
+  return Error::Ok;
+}
+
 Error emit_transposed(Lowering& lowering, const ir::Node& node, Product& p, const Convolution& c, int64_t zero_point,
                       const Output& output) {
   const size_t groups = c.parts().size(), size = p.values.size() / groups;
@@ -134,19 +152,8 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, Product& p, cons
   const TensorId image =
       lowering.get(node.args()[ops::arguments::et_quantized_convolution::kInput].value(), Form::kImage);
   add_bounds(p, values, count, reach_of(lowering.writer.type_of(image), zero_point));
-  std::vector<TensorId> parts;
-  for (const Convolution::Group& group : c.parts()) {
-    const TensorId weight =
-        weight_constant(lowering, p, image, c.weight_shape(), values.substr(group.first * count, size));
-    const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
-    const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
-    TensorId sums =
-        c.convolve(lowering, c.part_of(lowering, image, group), weight, lowering.bias(image, bias), zero_point);
-    ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, group.first, group.count, output, count, &sums));
-    parts.push_back(sums);
-  }
-  lowering.set(node.result(), Form::kImage, lowering.concat(parts, 3));
-  return Error::Ok;
+  return emit_groups(lowering, node, p, c, image, zero_point, output, count,
+                     [&](const Convolution::Group& group) { return values.substr(group.first * count, size); });
 }
 
 }  // namespace
@@ -174,20 +181,9 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
     c = c.in_blocks();
   }
   const size_t size = p.values.size() / static_cast<size_t>(c.out_channels);
-  std::vector<TensorId> parts;
-  for (const Convolution::Group& group : c.parts()) {
-    const TensorId weight =
-        weight_constant(lowering, p, image, c.weight_shape(),
-                        permuted_bytes(p.values.data() + group.first * size, 1, c.weight_dims(), c.weight_order()));
-    const auto first = p.bias.begin() + static_cast<std::ptrdiff_t>(group.first);
-    const std::vector<int32_t> bias(first, first + static_cast<std::ptrdiff_t>(group.count));
-    TensorId sums =
-        c.convolve(lowering, c.part_of(lowering, image, group), weight, lowering.bias(image, bias), zero_point);
-    ET_RETURN_IF_ERROR(finish_product(lowering, node, sums, p, group.first, group.count, output, count, &sums));
-    parts.push_back(sums);
-  }
-  lowering.set(node.result(), Form::kImage, lowering.concat(parts, 3));
-  return Error::Ok;
+  return emit_groups(lowering, node, p, c, image, zero_point, output, count, [&](const Convolution::Group& group) {
+    return permuted_bytes(p.values.data() + group.first * size, 1, c.weight_dims(), c.weight_order());
+  });
 }
 
 Error emit_linear(Lowering& lowering, const ir::Node& node) {

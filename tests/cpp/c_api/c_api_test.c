@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int num_failed = 0;
@@ -227,7 +228,7 @@ static void test_allocator(void) {
 
 /* That weights are kept tests/python/runtime/test_pack_cache.py says; this model packs none. */
 static void test_packed_weights(void) {
-  char directory[] = "c_api_test_XXXXXX"; /* in the working directory */
+  char directory[64]; /* in the working directory */
   static unsigned char bytes[1 << 16];
   et_options options = ET_OPTIONS_INIT;
   et_program* program = NULL;
@@ -236,7 +237,8 @@ static void test_packed_weights(void) {
   size_t nbytes;
   int from_memory;
   FILE* file = fopen(kLinear, "rb");
-  CHECK(file != NULL && mkdtemp(directory) != NULL);
+  snprintf(directory, sizeof(directory), "c_api_test_%ld", (long)getpid());
+  CHECK(file != NULL && mkdir(directory, 0700) == 0);
   nbytes = fread(bytes, 1, sizeof(bytes), file);
   fclose(file);
   CHECK(run(method, 1, expected) == ET_OK);

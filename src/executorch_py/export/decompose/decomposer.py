@@ -275,7 +275,7 @@ class Decomposer:
         table = (
             {**self._table, target: decomposition_table()[target]} if target in decomposition_table() else self._table
         )
-        # A table does not reach composite operators. Each that is replaced takes 0.1 ms, so ours are for those that call them.
+        # A table does not reach composite operators. Replacing one takes 0.1 ms, so ours are for those that call them.
         composites = self._own_composites if self._may_factor(target) else {}
         composites = {**composites, **{op: _not_implemented for op in self._kept_composites if op is not target}}
         values = self._told_apart([leaf.meta["val"] for leaf in leaves if isinstance(leaf, fx.Node)])
