@@ -306,6 +306,19 @@ class Call {
     return cheapest;
   }
 
+  /// The nanoseconds that the kernel of this priority offers; negative: none.
+  double offered(uint8_t priority) {
+    add_returned();
+    const Kernel* found[kMaxKernels];
+    runtime::KernelOffer offer;
+    for (size_t i = 0; i < std::min(registry_.find(name_, found), kMaxKernels); ++i) {
+      if (found[i]->priority == priority) {
+        EXPECT_EQ(run_kernel(*found[i], nullptr, nullptr, &offer), Error::NotSupported);
+      }
+    }
+    return offer.nanoseconds;
+  }
+
   /// What a load and a call come to with the kernel of this priority; NotSupported when there is none.
   Error error(uint8_t priority) {
     std::vector<std::vector<char>> outputs;

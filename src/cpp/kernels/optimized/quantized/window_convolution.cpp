@@ -11,9 +11,7 @@ namespace {
 
 using namespace ops::arguments::et_quantized_convolution;
 
-/// Windows of 3x3 by patches of 4x4 (patch_loop.cpp), in units of windows one by one.
-constexpr double kPatchUnits = 0.55;
-
+/// Windows of 3x3 by patches of 4x4 (patch_loop.cpp).
 bool are_patches_faster(const IntegerProduct& p, const Tensor& out) {
   constexpr size_t kLeastChannels = 16;  // fewer are transforms above all
   return p.kernel_h == 3 && p.kernel_w == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
@@ -41,7 +39,9 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   ops::Work work = work_of_integers(args);
   if (are_patches_faster(p, args[kOut]->to_tensor())) {
     p.form = IntegerForm::kPatches;
-    work.units *= kPatchUnits;
+    work.kind = ops::WorkKind::convolution_3x3;  // in groups, too
+  } else if (work.kind == ops::WorkKind::convolution_3x3) {
+    work.kind = ops::WorkKind::convolution;  // the row of 3x3 was measured with patches
   }
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
