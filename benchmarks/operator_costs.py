@@ -216,8 +216,8 @@ def measured(kind: str, numbers: str, programs: Path) -> dict[str, list[float]]:
     return out
 
 
-def measure(folder: Path, wanted: list[str]) -> None:
-    """Writes the costs of the kinds under the limit of ET_MAX_ISA to a file of the folder, or corrects it."""
+def measure(folder: Path, wanted: list[str], dtypes: list[str]) -> None:
+    """Writes the costs of the kinds in these numbers under the limit of ET_MAX_ISA to a file of the folder, or corrects it."""
     if os.environ.get("ET_LIBRARY_KERNELS") != "off":
         sys.exit("operator_costs: set ET_LIBRARY_KERNELS=off, so that our kernels are measured and not the library's")
     isa = os.environ["ET_MAX_ISA"]
@@ -227,7 +227,7 @@ def measure(folder: Path, wanted: list[str]) -> None:
     path = folder / f"{isa}.json"
     costs: dict[str, dict[str, dict[str, list[float]]]] = json.loads(path.read_text()) if path.exists() else {}
     for numbers, kinds in (("float", tuple(EXAMPLES)), *((name, kinds) for name, (_, kinds) in INTEGER.items())):
-        for kind in (kind for kind in kinds if kind in wanted):
+        for kind in (kind for kind in kinds if kind in wanted and numbers in dtypes):
             found = costs.setdefault(numbers, {})[kind] = measured(kind, numbers, programs)
             text = "   ".join(f"{side} {call:8.0f} ns + {unit:9.2f} ps" for side, (call, unit) in found.items())
             print(f"{isa:7} {numbers:7} {kind:16} {text}", flush=True)
@@ -294,10 +294,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path, metavar="FOLDER", help="measure under ET_MAX_ISA")
     parser.add_argument("--kinds", nargs="+", choices=list(EXAMPLES), default=list(EXAMPLES))
+    parser.add_argument("--numbers", nargs="+", choices=["float", *INTEGER], default=["float", *INTEGER])
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the tables from what was measured")
     options = parser.parse_args()
     if options.measure:
-        measure(options.measure, options.kinds)
+        measure(options.measure, options.kinds, options.numbers)
     if options.write:
         write(options.write)
     return 0

@@ -20,6 +20,12 @@ struct NumberRange {
 
   bool is_finite() const { return !has_nan && std::isfinite(high - low); }
 
+  void add(const NumberRange& other) {
+    low = std::min(low, other.low);
+    high = std::max(high, other.high);
+    has_nan = has_nan || other.has_nan;
+  }
+
   void add(const float* values, int64_t n) {
     constexpr int64_t kLanes = 16;  // side by side: compilers make vectors of them
     float lows[kLanes], highs[kLanes];

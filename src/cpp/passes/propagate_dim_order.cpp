@@ -239,9 +239,13 @@ class Regions {
     return !wants_channels_last(user->op) || user->args()[0].value() == value;
   }
 
-  /// True for what costs nothing where its image has channels innermost: a permutation, or a reduction to channels.
+  /// True for what costs nothing where its image has channels innermost: a permutation, a reduction to channels, or the
+  /// range of all elements.
   bool is_exit_from(const ir::Node* user) const {
-    return user->graph() == &graph_ && (is_exit(*user) || reduces_pixels(*user, /*keepdim=*/false));
+    return user->graph() == &graph_ &&
+           (is_exit(*user) || reduces_pixels(*user, /*keepdim=*/false) ||
+            is_one_of(user->op, {op::quantized_decomposed_choose_qparams_tensor,
+                                 op::quantized_decomposed_choose_qparams_symmetric_tensor}));
   }
 
   bool is_made_inside(const ir::Value* value) const {

@@ -175,8 +175,54 @@ TEST(QuantizedPointwise, FloatsToIntegersAndBack) {
   }
 }
 
+/// Scales that the program computes.
+void expect_at_run_time(const std::vector<int64_t>& sizes, Order order) {
+  for (const char* op : {"quantized_decomposed::choose_qparams.Tensor_out",
+                         "quantized_decomposed::choose_qparams_symmetric.Tensor_out"}) {
+    for (const float high : {0.0f, 7.0f}) {  // of numbers below zero, and of both signs
+      for (const ScalarType dtype : kBytes) {
+        Call(op)
+            .tensor(sizes, order, -5, high)
+            .integer(lowest(dtype))
+            .integer(highest(dtype) - 1)
+            .number(1e-6)
+            .integer(static_cast<int64_t>(dtype))
+            .out({1}, kRowMajor, ScalarType::Double)
+            .out({1}, kRowMajor, ScalarType::Long)
+            .expect_same(kPriorityOptimized);
+      }
+    }
+  }
+  for (const ScalarType dtype : kIntegers) {
+    Call("quantized_decomposed::quantize_per_tensor.Tensor_out")
+        .tensor(sizes, order, -9, 9)
+        .set(0, std::numeric_limits<float>::quiet_NaN())
+        .numbers(ScalarType::Double, {1})
+        .numbers_of({-3})
+        .integer(lowest(dtype))
+        .integer(highest(dtype) - 1)
+        .integer(static_cast<int64_t>(dtype))
+        .out(sizes, order, dtype)
+        .expect_same(kPriorityOptimized);
+    Call("quantized_decomposed::dequantize_per_tensor.Tensor_out")
+        .bytes_of(dtype, sizes, order)
+        .numbers(ScalarType::Double, {1})
+        .numbers_of({5})
+        .integer(lowest(dtype))
+        .integer(highest(dtype))
+        .integer(static_cast<int64_t>(dtype))
+        .none()
+        .out(sizes, order)
+        .expect_same(kPriorityOptimized);
+  }
+}
+
 TEST(QuantizedPointwise, EveryInstructionSet) {
   for_each_instruction_set([&] {
+    for (const int64_t n : {1, 7, 67, 100'001}) {
+      expect_at_run_time({n}, kRowMajor);
+    }
+    expect_at_run_time({2, 5, 9, 11}, kChannelsLast);
     expect_tables();
     for (const ScalarType dtype : kBytes) {
       expect_pair("et::quantized_add.out", dtype, {{1003}, {1003}, {1003}}, 0.031, 0.061);

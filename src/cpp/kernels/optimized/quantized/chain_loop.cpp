@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/quantized/quad_chains.h"
+#include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
 
@@ -158,16 +158,14 @@ HWY_INLINE void add_widened(const uint8_t* x, size_t count, ChainCursor* at, hn:
   }
 }
 
-/// A tile of rows times a vector of columns, of which the first `count` are there.
+/// Rows of the output from `row` on, whose windows are x, times a vector of columns (put_results).
 template <size_t kRows>
-void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed, size_t column, size_t count,
-                   int8_t* out) {
-  const SumTag d;
-  const hn::Rebind<int8_t, SumTag> d_out;
+void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed, size_t row, size_t column,
+                   size_t first, size_t count) {
   hn::Vec<SumTag> sums[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-    sums[r] = hn::LoadU(d, p.biases + column);
+    sums[r] = start_of_row(p, row + r, column);
   }
   const uint32_t* const chains = reinterpret_cast<const ChainHeader*>(packed)->chains;
   ChainCursor at = {reinterpret_cast<const uint16_t*>(packed + chain_places_offset()),
@@ -178,9 +176,7 @@ void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed
   add_widened<kRows>(x, chains[0], &at, sums);
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
-    const auto integers = hn::DemoteTo(d_out, to_output(d, p, sums[r], p.scales + column));
-    int8_t* const to = out + r * p.groups * p.columns;
-    count == hn::Lanes(d) ? hn::StoreU(integers, d_out, to) : hn::StoreN(integers, d_out, to, count);
+    put_results(p, row + r, column, first, count, sums[r]);
   }
 }
 
@@ -194,9 +190,8 @@ void ChainPanels(const IntegerProduct& p, const IntegerBlock& block) {
       for (size_t v = panel * kPanelVectors; v < last; ++v) {
         const size_t place = block.group * vectors + v;
         multiply_tile<decltype(height)::value>(
-            p, block.scratch + row * row_nbytes, p.packed + place * record, place * lanes,
-            HWY_MIN(lanes, p.columns - v * lanes),
-            p.out + ((block.first_row + row) * p.groups + block.group) * p.columns + v * lanes);
+            p, block.scratch + row * row_nbytes, p.packed + place * record, block.first_row + row, place * lanes,
+            block.group * p.columns + v * lanes, HWY_MIN(lanes, p.columns - v * lanes));
       }
     });
   }

@@ -21,10 +21,11 @@
 #include <memory>
 #include <new>
 
+#include "kernels/optimized/quantized/integer_product.h"
 #include "kernels/optimized/quantized/integer_weight.h"
+#include "kernels/optimized/quantized/quantize_rows.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
-#include "numerics/run_time_quantization.h"
 #include "ops/signatures/quantized/op_weight_only.h"
 #include "runtime/host/kernel_costs.h"
 #include "runtime/host/packed_memory.h"
@@ -53,18 +54,15 @@ struct DynamicWeight : IntegerWeight {
 /// out[m, n] = (Σ_g float(sum of group g) · scale[n, g]) · input_scales[m] + bias[n]
 struct DynamicProduct {
   DynamicWeight weight;
-  const unsigned char* packed;  // [outputs in blocks of lanes][groups] of group_bytes()
+  const unsigned char* packed;  // [outputs in blocks of lanes][groups] of group_bytes(); nullptr: see `integers`
+  IntegerProduct integers;
 
   // Of a call.
   const char* op;
   RunTimeQuantization choice;
-  size_t m;
-  int8_t* x;            // [m, groups, padded_group()]
-  int32_t* shares;      // [m, groups]: o Σ (q - z)
-  int32_t* zeros;       // [m]
-  float* input_scales;  // [m]
-  const float* bias;    // [n], or nullptr
-  float* out;           // [m, n]
+  QuantizedRows x;
+  const float* bias;  // [n], or nullptr
+  float* out;         // [m, n]
 };
 
 }  // namespace et::kernels::optimized::quantized
@@ -84,6 +82,9 @@ constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 ? 4 : 2;
 constexpr size_t kBlocks = 2;
 /// Vectors of outputs of a single row: enough that no sum waits for the one before.
 constexpr size_t kRowBlocks = 4;
+
+/// One instruction multiplies four bytes and adds them. Processors without it have other loops (integer_product.h).
+bool MultipliesBytes() { return !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX3_DL; }
 
 size_t DynamicLanes() { return hn::Lanes(Tag()); }
 
@@ -132,15 +133,15 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
     hn::Vec<IntegerTag> sum[kRowCount * kBlockCount];
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRowCount; ++r) {
-      const auto share = hn::Set(di, p.shares[(row + r) * w.groups + g]);
-      const auto zero = hn::Set(di, p.zeros[row + r]);
+      const auto share = hn::Mul(hn::Set(di, p.x.sums[(row + r) * w.groups + g]), hn::Set(di, w.offset()));
+      const auto zero = hn::Set(di, p.x.zeros[row + r]);
 #pragma GCC unroll 4
       for (size_t b = 0; b < kBlockCount; ++b) {
         const auto* const sums = reinterpret_cast<const int32_t*>(from + b * block_bytes) + lanes;
         sum[r * kBlockCount + b] = hn::Neg(hn::Add(share, hn::Mul(zero, hn::LoadU(di, sums))));
       }
     }
-    const int8_t* const x = p.x + (row * w.groups + g) * columns;
+    const int8_t* const x = p.x.integers + (row * w.groups + g) * columns;
     for (size_t i = 0; i < columns; i += Columns<kPacked>::kCount) {
       Columns<kPacked> weights[kBlockCount];
 #pragma GCC unroll 4
@@ -181,7 +182,7 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
     const size_t left = HWY_MIN(lanes, w.n - n);
     const auto bias = p.bias == nullptr ? hn::Zero(d) : hn::LoadN(d, p.bias + n, left);
     for (size_t r = 0; r < kRowCount; ++r) {
-      const auto scaled = hn::Mul(total[r * kBlockCount + b], hn::Set(d, p.input_scales[row + r]));
+      const auto scaled = hn::Mul(total[r * kBlockCount + b], hn::Set(d, p.x.scales[row + r]));
       hn::StoreN(hn::Add(scaled, bias), d, p.out + (row + r) * w.n + n, left);
     }
   }
@@ -190,10 +191,10 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
 template <bool kPacked, size_t kBlockCount>
 HWY_INLINE void multiply_rows(const DynamicProduct& p, size_t block) {
   size_t row = 0;
-  for (; row + kRows <= p.m; row += kRows) {
+  for (; row + kRows <= p.x.rows; row += kRows) {
     multiply_tile<kPacked, kRows, kBlockCount>(p, row, block);
   }
-  for (; row < p.m; ++row) {
+  for (; row < p.x.rows; ++row) {
     multiply_tile<kPacked, 1, kBlockCount>(p, row, block);
   }
 }
@@ -201,8 +202,8 @@ HWY_INLINE void multiply_rows(const DynamicProduct& p, size_t block) {
 template <bool kPacked>
 HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t end) {
   size_t block = begin;
-  for (; p.m < kRows && block + kRowBlocks <= end; block += kRowBlocks) {
-    for (size_t row = 0; row < p.m; ++row) {
+  for (; p.x.rows < kRows && block + kRowBlocks <= end; block += kRowBlocks) {
+    for (size_t row = 0; row < p.x.rows; ++row) {
       multiply_tile<kPacked, 1, kRowBlocks>(p, row, block);
     }
   }
@@ -211,27 +212,6 @@ HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t en
   }
   for (; block < end; ++block) {
     multiply_rows<kPacked, 1>(p, block);
-  }
-}
-
-/// RunTimeQuantization::quantize of a token, which is in double: the same bits.
-void QuantizeToken(const RunTimeQuantization& choice, const float* values, size_t n, const RowParameters& p,
-                   int16_t* out) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<float, decltype(d)> df;
-  const hn::Rebind<int32_t, decltype(d)> di;
-  const hn::Rebind<int16_t, decltype(d)> dh;
-  const size_t lanes = hn::Lanes(d);
-  const auto inverse = hn::Set(d, 1.0 / p.scale), zero = hn::Set(d, static_cast<double>(p.zero_point));
-  const auto low = hn::Set(d, static_cast<double>(choice.quant_min));
-  const auto high = hn::Set(d, static_cast<double>(choice.quant_max));
-  for (size_t i = 0; i < n; i += lanes) {
-    const size_t left = HWY_MIN(lanes, n - i);
-    const auto x = hn::PromoteTo(d, left == lanes ? hn::LoadU(df, values + i) : hn::LoadN(df, values + i, left));
-    const auto q = hn::Round(hn::Min(hn::Max(hn::Add(hn::Mul(x, inverse), zero), low), high));
-    const auto integers = hn::DemoteTo(dh, hn::DemoteTo(di, hn::Sub(q, zero)));
-    left == lanes ? hn::StoreU(integers, dh, out + i) : hn::StoreN(integers, dh, out + i, left);
   }
 }
 
@@ -248,7 +228,7 @@ namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(DynamicBlocks);
 HWY_EXPORT(DynamicLanes);
-HWY_EXPORT(QuantizeToken);
+HWY_EXPORT(MultipliesBytes);
 
 namespace {
 
@@ -316,6 +296,22 @@ Result<void*> pack(void* argument) {
   return memory;
 }
 
+/// The weight for the loops of integer_product.h.
+Error pack_integers(PrepareContext& context, const DynamicWeight& w, IntegerProduct* product) {
+  *product = product_of_rows(w.k, w.n);
+  const size_t count = w.has_one_scale ? 1 : w.n;
+  ET_TRY(void* const memory, context.allocate(count * sizeof(float), alignof(float)));
+  auto* const scales = static_cast<float*>(memory);
+  for (size_t n = 0; n < count; ++n) {
+    scales[n] = w.scale(n);
+  }
+  product->weight_scales = scales;
+  product->has_one_scale = w.has_one_scale;
+  product->input_scale = product->output_scale = 1;
+  product->gives_floats = true;
+  return pack_integer_product(context, {w.integers, false, false}, product);
+}
+
 Error prepare(PrepareContext& context, Arguments args, void** state) {
   if (context.shared() == nullptr) {
     return Error::NotSupported;
@@ -335,13 +331,16 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   ops::Work work = ops::work_of_product(static_cast<double>(args[kInput]->to_tensor().numel()) / depth, columns, depth);
   work.numbers = ops::WorkNumbers::dynamic;
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
-  Packing packing{&w, &context};
-  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   ET_TRY(void* const memory, context.allocate(sizeof(DynamicProduct), alignof(DynamicProduct)));
   auto* const made = new (memory) DynamicProduct{};
   made->weight = w;
-  made->packed = static_cast<const unsigned char*>(packed);
   *state = made;
+  if (w.groups == 1 && !w.is_packed && !HWY_DYNAMIC_DISPATCH(MultipliesBytes)()) {
+    return pack_integers(context, w, &made->integers);
+  }
+  Packing packing{&w, &context};
+  ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
+  made->packed = static_cast<const unsigned char*>(packed);
   context.shared()->release(w.integers);
   return Error::Ok;
 }
@@ -357,72 +356,32 @@ Result<void*> start(KernelContext& context, const char* op, Arguments args, cons
                     static_cast<float>(args[kEps]->number_as_double())};
   ET_CHECK_OR_RETURN(product.choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", op,
                      static_cast<double>(product.choice.eps));
-  product.m = size.rows;
   product.bias = bias.is_none() ? nullptr : bias.to_tensor().const_data_ptr<float>();
-  ET_TRY(void* const integers, context.allocate_temp(product.m * w.groups * w.padded_group()));
-  ET_TRY(void* const numbers, context.allocate_temp(product.m * (w.groups + 2) * sizeof(int32_t)));
-  product.x = static_cast<int8_t*>(integers);
-  product.shares = static_cast<int32_t*>(numbers);
-  product.zeros = product.shares + product.m * w.groups;
-  product.input_scales = reinterpret_cast<float*>(product.zeros + product.m);
+  product.x = {size.rows, w.groups, w.group, product.packed == nullptr ? w.group : w.padded_group()};
+  ET_RETURN_IF_ERROR(product.x.allocate(context));
   ET_TRY(void* const memory, context.allocate_temp(sizeof(DynamicProduct), alignof(DynamicProduct)));
   return new (memory) DynamicProduct(product);
-}
-
-/// The input as integers in 8 bits, in groups with zeros behind, and what a product needs to know of them.
-Error quantize_input(KernelContext& context, const DynamicProduct& p, const float* x) {
-  const DynamicWeight& w = p.weight;
-  const RunTimeQuantization& choice = p.choice;
-  const size_t columns = w.padded_group();
-  NumberRange whole;
-  whole.add(x, static_cast<int64_t>(p.m * w.k));
-  ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", p.op);
-  const auto quantize = [&, token = HWY_DYNAMIC_POINTER(QuantizeToken)](const float* from, size_t n,
-                                                                        const RowParameters& chosen, int16_t* integer) {
-    choice.per_token ? token(choice, from, n, chosen, integer)
-                     : choice.quantize(from, static_cast<int64_t>(n), chosen, integer);
-  };
-  threads::parallel_for(context.pool(), p.m, threads::grain_for(w.k), [&](size_t begin, size_t end) {
-    constexpr size_t kPiece = 256;
-    int16_t piece[kPiece];
-    for (size_t m = begin; m < end; ++m) {
-      const float* const row = x + m * w.k;
-      const RowParameters chosen = choice.of_row(whole, row, static_cast<int64_t>(w.k));
-      const int32_t zero =
-          chosen.zero_point - static_cast<int32_t>(choice.quant_min) - 128;  // of integers from -128 on
-      p.zeros[m] = zero;
-      p.input_scales[m] = static_cast<float>(chosen.scale);
-      for (size_t g = 0; g < w.groups; ++g) {
-        int8_t* const bytes = p.x + (m * w.groups + g) * columns;
-        uint32_t sum = 0;
-        for (size_t start = 0; start < w.group; start += kPiece) {
-          const size_t n = std::min(kPiece, w.group - start);
-          quantize(row + g * w.group + start, n, chosen, piece);
-          for (size_t i = 0; i < n; ++i) {
-            sum += static_cast<uint32_t>(piece[i]);
-            bytes[start + i] = static_cast<int8_t>(piece[i] + zero);
-          }
-        }
-        std::fill(bytes + w.group, bytes + columns, int8_t{0});
-        p.shares[m * w.groups + g] = static_cast<int32_t>(sum * static_cast<uint32_t>(w.offset()));
-      }
-    }
-  });
-  return Error::Ok;
 }
 
 Error multiply(KernelContext& context, void* started, const float* x, float* out) {
   auto& product = *static_cast<DynamicProduct*>(started);
   const DynamicWeight& w = product.weight;
   product.out = out;
-  ET_RETURN_IF_ERROR(quantize_input(context, product, x));
+  ET_RETURN_IF_ERROR(quantize_rows(context, product.op, product.choice, x, product.x));
+  if (product.packed == nullptr) {
+    IntegerProduct& p = product.integers;
+    p.floats = {out, product.x.zeros, product.x.scales, product.bias};
+    p.in = product.x.integers;
+    p.in_w = p.out_w = static_cast<int64_t>(product.x.rows);
+    return multiply_windows(context, p, product.x.rows);
+  }
   const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
   const size_t tile = 4;  // blocks, so that no thread is left with one
   const size_t blocks = (w.n + lanes - 1) / lanes;
   const auto blocks_of = HWY_DYNAMIC_POINTER(DynamicBlocks);
   constexpr size_t kProducts = 16;  // in the time of one of floats
   threads::parallel_for(
-      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.m * tile * lanes / kProducts),
+      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.x.rows * tile * lanes / kProducts),
       [&](size_t begin, size_t end) { blocks_of(product, begin * tile, std::min(end * tile, blocks)); });
   return Error::Ok;
 }

@@ -214,7 +214,7 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
     const size_t place = n / p.columns * packing.vectors() * packing.lanes + n % p.columns;
     const char* const record = p.packed + place / packing.lanes * chain_nbytes(p.quads(), packing.lanes);
     const int32_t sum = is_in_chains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes] : 0;
-    biases[place] = of_rows.start_of(n, static_cast<uint32_t>(sum));
+    biases[place] = p.gives_floats ? sum : of_rows.start_of(n, static_cast<uint32_t>(sum));
     if (!p.scale_of(n, &scales[place])) {
       return Error::NotSupported;
     }

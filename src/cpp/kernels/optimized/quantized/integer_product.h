@@ -1,8 +1,8 @@
-/// Products of rows of int8 and constant matrices of int8 that give int8: linear layers, and convolutions as products
-/// of windows.
+/// Products of rows of int8 and constant matrices of int8 that give int8, or floats where rows were quantized at the
+/// call: linear layers, and convolutions as products of windows.
 ///
-/// For: window_convolution.cpp and linear.cpp, which read their operators' arguments. Not for: one filter a channel
-/// (depthwise.cpp), tiles (tile_convolution.cpp), integers that floats become at the call (dynamic_linear.cpp).
+/// For: window_convolution.cpp, linear.cpp and dynamic_linear.cpp, which read their operators' arguments. Not for: one
+/// filter a channel (depthwise.cpp), tiles (tile_convolution.cpp), processors that multiply bytes.
 ///
 ///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
 ///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
@@ -22,13 +22,23 @@ enum class IntegerForm : uint8_t {
   kPatches,  ///< [groups][panels][points][pairs of channels][columns of the panel][2], int16
 };
 
+/// What rows that were quantized at the call give: sums times the scales of columns and rows, and the bias.
+struct FloatResults {
+  float* out;            ///< [rows, groups, columns], or nullptr: results are int8
+  const int32_t* zeros;  ///< [rows]
+  const float* scales;   ///< [rows]
+  const float* bias;     ///< [groups, columns], or nullptr
+};
+
 /// A matrix in groups of rows; `depth` numbers of a window meet each of `columns` columns of a group.
 struct IntegerProduct : RowConvolution {
   size_t groups, columns;
   IntegerForm form;  ///< before it is packed: kPatches, or one that the weights decide
   const char* packed;
-  const int32_t* biases;  ///< [groups][columns up to whole vectors]
+  bool gives_floats;      ///< `scales` are the matrix's then
+  const int32_t* biases;  ///< [groups][columns up to whole vectors]; of floats: what a row's zero point is times
   const float* scales;    ///< the same, in units of the output's
+  FloatResults floats;    ///< of a call
 
   size_t group_channels() const { return channels / groups; }
   size_t depth() const { return taps * group_channels(); }
@@ -36,6 +46,17 @@ struct IntegerProduct : RowConvolution {
   size_t group_pairs() const { return (group_channels() + 1) / 2; }
   size_t quads() const { return (depth() + 3) / 4; }
 };
+
+/// One whose windows are rows of `depth` numbers.
+inline IntegerProduct product_of_rows(size_t depth, size_t columns) {
+  IntegerProduct p{};
+  p.kernel_h = p.kernel_w = p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = 1;
+  p.in_h = p.out_h = 1;
+  p.taps = p.groups = 1;
+  p.channels = depth;
+  p.columns = columns;
+  return p;
+}
 
 /// Where a constant matrix stands: [columns, depth], where depth is [taps, channels], or [channels, taps].
 struct IntegerMatrix {

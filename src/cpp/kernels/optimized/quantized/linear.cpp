@@ -31,11 +31,7 @@ bool read(const runtime::PrepareContext& context, Arguments args, IntegerProduct
   if (depth < 1 || weight.size(1) != (is_packed ? packed_count(depth) : depth)) {
     return false;
   }
-  p->kernel_h = p->kernel_w = p->stride_h = p->stride_w = p->dilation_h = p->dilation_w = 1;
-  p->in_h = p->out_h = 1;
-  p->taps = p->groups = 1;
-  p->channels = static_cast<size_t>(depth);
-  p->columns = static_cast<size_t>(weight.size(0));
+  *p = product_of_rows(static_cast<size_t>(depth), static_cast<size_t>(weight.size(0)));
   return read_affine(
       args,
       {kInputScale, kInputZeroPoint, kWeightScales, kBias, kOutputScale, kOutputZeroPoint, kOutputMin, kOutputMax},

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/quantized/pair_sums-inl.h"
+#include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_PAIR_LOOP_ONCE
@@ -58,68 +58,65 @@ void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
   auto* const window = reinterpret_cast<int8_t*>(panel_of(p, block));
   for (size_t r = 0; r < block.rows; ++r) {
     read_window(p, block.group, block.first_row + r, window);
-    widen(window, depth, static_cast<int16_t>(p.input_zero_point), rows + r * stride);
+    const int32_t zero = p.gives_floats ? p.floats.zeros[block.first_row + r] : p.input_zero_point;
+    widen(window, depth, static_cast<int16_t>(zero), rows + r * stride);
     std::fill(rows + r * stride + depth, rows + r * stride + depth + depth % 2, int16_t{0});
   }
 }
 
-/// kRows rows times kVectors vectors of columns, of which the last `left` columns count.
+/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_results), of which the
+/// last `left` columns count.
 template <size_t kRows, size_t kVectors, class W>
-HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, size_t stride, const W* weights, size_t column,
-                              size_t left, int8_t* out, size_t out_stride) {
-  const SumTag d;
-  const hn::Rebind<int8_t, SumTag> d_out;
-  const size_t lanes = hn::Lanes(d);
+HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, const W* weights, size_t row, size_t column,
+                              size_t first, size_t left) {
+  const size_t lanes = hn::Lanes(SumTag());
   hn::Vec<SumTag> sums[kRows * kVectors];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
-      sums[r * kVectors + v] = hn::LoadU(d, p.biases + column + v * lanes);
+      sums[r * kVectors + v] = start_of_row(p, row + r, column + v * lanes);
     }
   }
-  add_pairs<kRows, kVectors>(x, stride, p.pairs(), weights, sums);
+  add_pairs<kRows, kVectors>(x, stride_of(p), p.pairs(), weights, sums);
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
-      const auto units = to_output(d, p, sums[r * kVectors + v], p.scales + column + v * lanes);
-      const auto integers = hn::DemoteTo(d_out, units);
-      int8_t* const to = out + r * out_stride + v * lanes;
-      v + 1 < kVectors || left == lanes ? hn::StoreU(integers, d_out, to) : hn::StoreN(integers, d_out, to, left);
+      put_results(p, row + r, column + v * lanes, first + v * lanes, v + 1 < kVectors ? lanes : left,
+                  sums[r * kVectors + v]);
     }
   }
 }
 
 /// All rows of a block times a panel, in as few tiles as possible, whose heights differ by one at most.
 template <size_t kVectors, class W>
-void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W* weights, size_t column, size_t left,
-                    int8_t* out) {
-  const size_t out_stride = p.groups * p.columns, stride = stride_of(p);
+void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const W* weights, size_t column, size_t first,
+                    size_t left) {
+  const auto* const rows = reinterpret_cast<const int16_t*>(block.scratch);
   for_even_tiles<kPairTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
-    multiply_tile<decltype(height)::value, kVectors>(p, reinterpret_cast<const int16_t*>(block.scratch) + row * stride,
-                                                     stride, weights, column, left, out + row * out_stride, out_stride);
+    multiply_tile<decltype(height)::value, kVectors>(p, rows + row * stride_of(p), weights, block.first_row + row,
+                                                     column, first, left);
   });
 }
 
 template <size_t kVectors>
 void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const int8_t* weights, size_t column,
-                    size_t left, int8_t* out) {
+                    size_t first, size_t left) {
   if (block.rows < kRowsOfACopy) {
-    multiply_panel<kVectors, int8_t>(p, block, weights, column, left, out);
+    multiply_panel<kVectors, int8_t>(p, block, weights, column, first, left);
     return;
   }
   widen(weights, p.pairs() * 2 * kVectors * hn::Lanes(SumTag()), 0, panel_of(p, block));
-  multiply_panel<kVectors, int16_t>(p, block, panel_of(p, block), column, left, out);
+  multiply_panel<kVectors, int16_t>(p, block, panel_of(p, block), column, first, left);
 }
 
 /// Panels [begin, end) of a block's group.
 void PairPanels(const IntegerProduct& p, const IntegerBlock& block) {
   const size_t depth = 2 * p.pairs();
-  int8_t* const out = p.out + (block.first_row * p.groups + block.group) * p.columns;
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     multiply_panel<decltype(vectors)::value>(p, block, reinterpret_cast<const int8_t*>(p.packed) + column * depth,
-                                             column, left, out + first);
+                                             column, block.group * p.columns + first, left);
   });
 }
 

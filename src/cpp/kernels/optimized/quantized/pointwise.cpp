@@ -207,6 +207,17 @@ HWY_EXPORT(DequantizeByte);
 HWY_EXPORT(DequantizeShort);
 HWY_EXPORT(LookUp);
 
+pointwise::BlockFunction quantize_loop(ScalarType to) {
+  return to == ScalarType::Char   ? HWY_DYNAMIC_POINTER(QuantizeChar)
+         : to == ScalarType::Byte ? HWY_DYNAMIC_POINTER(QuantizeByte)
+                                  : HWY_DYNAMIC_POINTER(QuantizeShort);
+}
+pointwise::BlockFunction dequantize_loop(ScalarType from) {
+  return from == ScalarType::Char   ? HWY_DYNAMIC_POINTER(DequantizeChar)
+         : from == ScalarType::Byte ? HWY_DYNAMIC_POINTER(DequantizeByte)
+                                    : HWY_DYNAMIC_POINTER(DequantizeShort);
+}
+
 namespace {
 
 int32_t integer(const EValue& value) { return static_cast<int32_t>(value.number_as_int()); }
@@ -283,9 +294,7 @@ Error choose_quantize(Arguments args, pointwise::PointwiseOperation* operation) 
     return Error::NotSupported;
   }
   operation->name = "quantized_decomposed::quantize_per_tensor";
-  operation->function = dtype == ScalarType::Char   ? HWY_DYNAMIC_POINTER(QuantizeChar)
-                        : dtype == ScalarType::Byte ? HWY_DYNAMIC_POINTER(QuantizeByte)
-                                                    : HWY_DYNAMIC_POINTER(QuantizeShort);
+  operation->function = quantize_loop(dtype);
   operation->set_parameters(
       QuantizeParameters{static_cast<float>(1.0 / scale), static_cast<float>(args[2]->number_as_int()),
                          static_cast<float>(args[3]->number_as_int()), static_cast<float>(args[4]->number_as_int())});
@@ -302,9 +311,7 @@ Error choose_dequantize(Arguments args, pointwise::PointwiseOperation* operation
     return Error::NotSupported;
   }
   operation->name = "quantized_decomposed::dequantize_per_tensor";
-  operation->function = dtype == ScalarType::Char   ? HWY_DYNAMIC_POINTER(DequantizeChar)
-                        : dtype == ScalarType::Byte ? HWY_DYNAMIC_POINTER(DequantizeByte)
-                                                    : HWY_DYNAMIC_POINTER(DequantizeShort);
+  operation->function = dequantize_loop(dtype);
   operation->a = static_cast<float>(static_cast<double>(args[2]->number_as_int()));
   operation->b = static_cast<float>(args[1]->number_as_double());
   operation->add_tensor(args, 0);

@@ -1,8 +1,10 @@
-/// Parameters that the loops of quantized/pointwise.cpp share between the instruction sets they are compiled for.
+/// Parameters that the loops of quantized/pointwise.cpp share between the instruction sets they are compiled for, and
+/// those loops that run_time_scale.cpp calls, too.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/optimized/pointwise/pointwise.h"
 #include "kernels/quantized/fixed_point_sum.h"
 
 namespace et::kernels::optimized::quantized {
@@ -29,5 +31,10 @@ struct TableParameters {
   const uint8_t* entries;
   uint8_t flip;
 };
+
+/// Loops between floats and 8 or 16 bits. quantize_loop() takes QuantizeParameters, dequantize_loop() the zero point as
+/// `a` and the scale as `b`, both floats.
+pointwise::BlockFunction quantize_loop(ScalarType to);
+pointwise::BlockFunction dequantize_loop(ScalarType from);
 
 }  // namespace et::kernels::optimized::quantized

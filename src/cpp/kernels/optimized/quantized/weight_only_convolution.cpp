@@ -1,11 +1,11 @@
 // et::weight_only_convolution.out: a filter of integers becomes floats once, at load, and one of this folder's
 // convolutions of floats runs on it.
 //
-// Those that pack their filter (depthwise.cpp, transposed_convolution.cpp, winograd.cpp) do so from a copy that is made
-// for it and freed at once, so that the filter is in memory as floats once. The packed one is shared by the methods of
-// a Program. The product of matrices (convolution.cpp) reads its filter at every call: there the copy stays. Either way
-// a call takes what it takes with floats, for 4 bytes a weight: integers would have to be made floats for every window,
-// or as often as a strip of windows passes.
+// Those that pack their filter (depthwise.cpp, pixel_convolution.cpp, transposed_convolution.cpp, winograd.cpp,
+// window_convolution.cpp) do so from a copy that is made for it and freed at once, so that the filter is in memory as
+// floats once. The packed one is shared by the methods of a Program. The product of matrices (convolution.cpp) reads
+// its filter at every call: there the copy stays. Either way a call takes what it takes with floats, for 4 bytes a
+// weight: integers would have to be made floats for every window, or as often as a strip of windows passes.
 
 #include "numerics/integer_filter.h"
 
@@ -175,9 +175,6 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   }
   IntegerFilter filter;
   ET_RETURN_IF_ERROR(read_filter(context, args, &filter));
-  if (filter.taps == 1) {
-    return Error::NotSupported;
-  }
   ET_TRY(SharedCache* const packed, packed_forms(*context.shared(), filter));
   DenseFilter dense(filter);
   auto* const data = static_cast<float*>(std::malloc(dense.nbytes()));
@@ -193,7 +190,8 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   const Kernel* cheapest = nullptr;
   runtime::KernelOffer least;
   for (const auto kernels :
-       {conv::depthwise_kernels(), conv::transposed_convolution_kernels(), conv::winograd_kernels()}) {
+       {conv::depthwise_kernels(), conv::transposed_convolution_kernels(), conv::winograd_kernels(),
+        conv::pixel_convolution_kernels(), conv::window_convolution_kernels()}) {
     const Kernel* const clamped = kernels.end() - 1;  // convolution, then convolution_clamp
     runtime::KernelOffer offer;
     void* asked = &offer;
