@@ -407,6 +407,34 @@ def test_quantized_borders_of_channels_last() -> None:
     assert torch.equal(*got)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_inputs_of_channels_last_are_taken_as_they_lie(seed: int) -> None:
+    """Beside the convolutions, something may want the input in rows, or return it."""
+
+    class Mixed(nn.Module):
+        def __init__(self, channels: int, kernel: int, others: int) -> None:
+            super().__init__()
+            self.conv, self.others = nn.Conv2d(channels, 8, kernel, padding=kernel // 2), others
+            self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = torch.relu(self.depthwise(torch.relu(self.conv(x))))
+            others = (x.flatten(1), y + x.mean(1, keepdim=True), x, F.avg_pool2d(x, 3, 1, 1))
+            return y.flatten(1), *(one for i, one in enumerate(others) if self.others >> i & 1)
+
+    torch.manual_seed(seed)
+    channels, batch, others = int(torch.randint(2, 6, ())), int(torch.randint(1, 3, ())), 3 * seed
+    module = Mixed(channels, 1 + 2 * (seed % 2), others).eval()
+    x, *samples = (torch.randn(batch, channels, 9, 8).to(memory_format=torch.channels_last) for _ in range(4))
+    quantized = quantizer.quantize(module, (x,), "static_int8", [(one,) for one in samples])
+    integers = et.to_edge_transform_and_lower(quantized).to_executorch()
+    for got, wanted in zip(run(lower(module, (x,)), (x,)), module(x), strict=True):
+        torch.testing.assert_close(got, wanted)
+    for got, wanted in zip(run(integers, (x,)), quantized.module()(x), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=0.1)
+    assert others or len(instructions(integers, "dim_order_ops::_clone_dim_order")) == 1  # of the output
+
+
 def test_quantized_borders_need_quantization() -> None:
     with pytest.raises(et.errors.InvalidArgumentError, match="no input or output is quantized"):
         lower(nn.ReLU(), (torch.randn(3),), quantized_io=True)

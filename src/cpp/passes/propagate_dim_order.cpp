@@ -123,6 +123,16 @@ ir::TensorType channels_last(ir::TensorType type) {
   return type;
 }
 
+/// What an image of row-major order is the copy of, where that has its channels innermost (inputs may); or nullptr.
+ir::Value* channels_last_source(const ir::Value& image) {
+  const ir::Node* copy = image.producer();
+  if (copy == nullptr || copy->op != op::dim_order_ops_clone_dim_order || image_rank(image) == 0) {
+    return nullptr;
+  }
+  ir::Value* const source = copy->args()[0].value();
+  return source->type.tensor == channels_last(image.type.tensor) ? source : nullptr;
+}
+
 class Regions {
  public:
   explicit Regions(ir::Graph& graph) : graph_(graph) {
@@ -172,8 +182,9 @@ class Regions {
   /// side of them.
   static bool stays_outside(const ir::Node& node) {
     if (node.op == op::quantized_decomposed_quantize_per_tensor) {
-      const ir::Node* from = ops::QuantizedDecomposedQuantizePerTensor(node).input().value()->producer();
-      return from == nullptr || !could_take_part(*from);
+      const ir::Value& floats = *ops::QuantizedDecomposedQuantizePerTensor(node).input().value();
+      return channels_last_source(floats) == nullptr &&
+             (floats.producer() == nullptr || !could_take_part(*floats.producer()));
     }
     if (node.op == op::quantized_decomposed_dequantize_per_tensor) {
       const auto& users = node.result()->users();
@@ -285,9 +296,10 @@ class Regions {
       if (!seen_.insert(image).second) {
         continue;
       }
-      const bool crosses = is_made_inside(image) ? leaves(image) : true;
+      const bool has_source = channels_last_source(*image) != nullptr;
+      const bool crosses = is_made_inside(image) ? leaves(image) : !has_source;
       cost.channels_last += crosses ? conversion_nbytes(*image) : 0;
-      if (image->producer() != nullptr && is_entrance(*image->producer())) {
+      if (has_source || (image->producer() != nullptr && is_entrance(*image->producer()))) {
         cost.row_major += conversion_nbytes(*image);
       }
       for (const ir::Node* user : image->users()) {
@@ -338,13 +350,18 @@ class Regions {
     ir::Node* after = value->producer() == nullptr ? first : graph_.next(value->producer());
     if (!made_inside) {
       const ir::TensorType type = channels_last(row_major);
-      ir::Node* enter = conversion(graph_, value, type, after, "_channels_last");
+      ir::Value* const source = channels_last_source(*value);
+      ir::Node* const enter = source != nullptr ? nullptr : conversion(graph_, value, type, after, "_channels_last");
       for (ir::Node* user : users) {
         if (is_member_use(user, value) || is_exit_from(user)) {
-          replace_in(user, value, enter->result(), wants_channels_last(user->op));
+          replace_in(user, value, source != nullptr ? source : enter->result(), wants_channels_last(user->op));
         }
       }
-      enter->set_args({{value}, {false}, order_argument(type)});
+      if (enter != nullptr) {
+        enter->set_args({{value}, {false}, order_argument(type)});
+      } else if (value->users().empty() && !graph_.is_output(value)) {
+        graph_.erase(value->producer());
+      }
       return;
     }
     const bool crosses = leaves(value);

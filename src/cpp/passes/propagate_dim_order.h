@@ -15,8 +15,9 @@ namespace et::passes {
 ///
 /// Requires: Stage::kEdge, verified, row-major. An extension. Does nothing without PassOptions::channels_last.
 /// Ensures:  within a region, images (ranks 3 to 5, [batch, channels, spatial…]) have dim_order 0, 2, …, 1. A value
-///           that enters or leaves is converted once, by dim_order_ops::_clone_dim_order. Inputs, outputs, constants
-///           (filters are the kernels' business), state and what regions of control flow share stay row-major.
+///           that enters or leaves is converted once, by dim_order_ops::_clone_dim_order; the copy of an input that
+///           has its channels innermost already is not converted back. Outputs, other inputs, constants (filters are
+///           the kernels' business), state and what regions of control flow share stay row-major.
 /// Cost:     O(nodes + uses).
 /// Example:  conv, relu, conv, add between an input and a view: one conversion after the input, one before the view.
 class PropagateDimOrder final : public Pass {
