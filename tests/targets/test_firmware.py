@@ -107,7 +107,7 @@ FORBIDDEN = (
     "malloc", "_malloc_r", "_sbrk", "free", "_free_r", "calloc", "__cxa_throw", "__cxa_allocate", "__cxa_atexit",
     "__cxa_guard", "__aeabi_atexit", "_Unwind", "__gxx_personality", "typeinfo", "vtable for __cxxabiv1",
     "operator new", "std::__", "std::terminate", "_GLOBAL__sub_I", "__static_initialization", "guard variable",
-    "et::devtools",  # neither test cases nor events, which were not asked for
+    "et::devtools", "et::runtime::Method::State::trace", "et::runtime::Method::State::run_traced",  # not asked for
 )  # fmt: skip
 
 

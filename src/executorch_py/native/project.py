@@ -113,6 +113,7 @@ class NativeProject:
             sources="\n".join(f"  src/{path}" for path in compiled),
             lto="ON" if has_program else "OFF",
             is_host="ON" if self.target.is_host else "OFF",
+            small_stack=" ET_SMALL_STACK=1" if self.target.is_bare else "",
             hot_properties=hot_properties(kernels, compiled),
             definitions="\n".join(kernels.definitions),
             features=str(
