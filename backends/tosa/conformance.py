@@ -58,7 +58,7 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 #: Functions of positive numbers, and sums of all, which are not near 0 then.
 _POSITIVE_ONLY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": torch.sum, "mean": torch.mean,
-    "log": torch.log, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
+    "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
     "power": lambda x: x**1.7, "root": lambda x: x**0.5, "inverse_root": lambda x: x**-0.5,
     "power_of_number": lambda x: torch.pow(1.7, x), "power_of_tensor": lambda x: torch.pow(x, x.flip(0)),
 }  # fmt: skip
@@ -78,6 +78,12 @@ _IMAGES: dict[str, Callable[[], nn.Module]] = {
     "avg_pool_inside": lambda: nn.AvgPool2d(3, 2, 1, count_include_pad=False),
     "avg_pool_divisor": lambda: nn.AvgPool2d(3, 2, 1, divisor_override=5),
     "adaptive_pool": lambda: nn.AdaptiveAvgPool2d((3, 1)), "global_pool": lambda: nn.AdaptiveAvgPool2d(1),
+    **{
+        f"{mode}_{to[0]}_{to[1]}{'_corners' * bool(corners)}": partial(nn.Upsample, to, None, mode, corners)
+        for to in ((18, 33), (7, 15), (4, 5), (1, 22), (12, 11))
+        for mode, corners in (("nearest", None), ("bilinear", False), ("bilinear", True))
+        if to[0] > 1 or not corners
+    },
     "batch_norm": lambda: nn.BatchNorm2d(6), "group_norm": lambda: nn.GroupNorm(3, 6),
     "layer_norm": lambda: nn.LayerNorm((9, 11)), "prelu": lambda: nn.PReLU(6),
 }  # fmt: skip

@@ -109,7 +109,11 @@ class OffloadReport:
         return sum(part.cycles for part in self.parts)
 
     def __str__(self) -> str:
-        rows = [str(part) for part in self.parts]
+        rows = []
+        for i, part in enumerate(self.parts, 1):
+            rows += [f"part {i} of {len(self.parts)} on {part}"] if len(self.parts) > 1 else [str(part)]
+        if len(self.parts) > 1:
+            rows.append(f"{self.cycles} cycles in {len(self.parts)} parts")
         count = len(self.on_cpu)
         rows.append(f"{count} operator{'s' * (count != 1)} on the CPU beside conversions" + (":" if count else ""))
         rows += [f"  {name}  {source}  {reason}" for name, source, reason in self.on_cpu]

@@ -30,6 +30,7 @@ from .matching import (
     MUL,
     STEPS,
     SUB,
+    SUM,
     TAKES_PART,
     ZEROS,
     Match,
@@ -43,7 +44,7 @@ from .matching import (
 )
 
 #: Activations are below it.
-_LARGEST = 1e4
+LARGEST = 1e4
 
 
 def annotate(match: Match, inputs: dict[fx.Node, QuantizationSpecBase], output: QuantizationSpecBase | None) -> None:
@@ -164,9 +165,9 @@ def function(match: Match, config: QuantizationConfig) -> None:
     """The last step of a function of one quantized tensor, which is a table of its integers."""
     source = source_of_function(match.last)
     is_function = match.last.target in ACTIVATIONS | GATES
-    is_averaged = is_function and any(user.target in AVERAGE for user in match.last.users)
+    is_averaged = any(user.target in AVERAGE | SUM for user in match.last.users)
     is_scaled = is_function and any(_has_constant(user) for user in match.last.users)
-    ends = is_averaged or is_scaled or ends_function(match.last)  # an average is a step of written-out norms, too
+    ends = is_averaged or is_scaled or ends_function(match.last)
     if is_float32(match.last) and source is not None and _is_quantized(source) and ends and not _is_masked(match.last):
         annotate(match, {}, config.output_activation)
 
@@ -191,7 +192,7 @@ def _is_masked(step: fx.Node) -> bool:
 
 
 def _has_large_number(node: fx.Node) -> bool:
-    return any(isinstance(x, (int, float)) and not abs(x) <= _LARGEST for x in node.args)
+    return any(isinstance(x, (int, float)) and not abs(x) <= LARGEST for x in node.args)
 
 
 def _hides(node: fx.Node) -> bool:
@@ -201,7 +202,7 @@ def _hides(node: fx.Node) -> bool:
     module = node.graph.owning_module
     if module is None or not is_constant(node):
         return not _is_scalar(node) or _has_large_number(node)  # made of numbers and sizes
-    return bool((constant_value(module, node).abs() > _LARGEST).any())
+    return bool((constant_value(module, node).abs() > LARGEST).any())
 
 
 def binary_or_function(match: Match, config: QuantizationConfig) -> None:

@@ -21,7 +21,7 @@ from executorch_py.graphs.recurrent import mark_recurrent
 from executorch_py.graphs.rewriting import inherited_meta
 
 from .loops import is_one_operator, scan, written
-from .matching import LINEAR, MATMUL, Operators, is_float32, ops
+from .matching import LINEAR, MATMUL, Operators, ops
 
 #: Operator -> what is in it that a quantizer may ask for.
 EXPANDED: dict[Any, Operators] = {
@@ -108,18 +108,25 @@ def expand(
     for node in list(model.graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
-            _replace(model, node, _written(node))
+        made: Callable[..., Any] | None = None
+        if node.target in forms and _gives_floats(node) and _has_known_sizes(node) and follows(node):
+            made = forms[node.target](node)
+        if made is None and node.target in EXPANDED and wanted(node, EXPANDED[node.target]):
+            made = _written(node)
+        if made is not None:
+            _replace(model, node, made)
             changed = True
-        elif node.target in forms and is_float32(node) and _has_known_sizes(node) and follows(node):
-            form = forms[node.target](node)
-            if form is not None:
-                _replace(model, node, form)
-                changed = True
     if changed:
         model.graph.eliminate_dead_code()
         model.recompile()
     return model
+
+
+def _gives_floats(node: fx.Node) -> bool:
+    """Whether the result is a float32 tensor, or the first of several."""
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    return isinstance(first, torch.Tensor) and first.dtype == torch.float32
 
 
 def _has_known_sizes(node: fx.Node) -> bool:

@@ -4,6 +4,7 @@ Weights of interpolation become those of a convolution or linear layer. Norms of
 factors a depthwise convolution of one pixel, so that each channel keeps a scale of its own.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,9 +12,13 @@ import torch
 from torch import fx
 from torch.nn import functional as F
 
+from .hidden_scores import of_attention, of_filling, of_sum
 from .matching import has_running_statistics, is_constant, is_float32
 
 aten = torch.ops.aten
+
+_VARIANCES = (aten.var.default, aten.var.dim, aten.var.correction)
+_DEVIATIONS = (aten.std.default, aten.std.dim, aten.std.correction)
 
 #: What an operator is replaced by, called like it.
 Formula = Callable[..., torch.Tensor]
@@ -54,6 +59,34 @@ def _instance_norm(
     *_: Any,
 ) -> torch.Tensor:
     return _group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _log_softmax(x: torch.Tensor, dim: int, *_: Any, **__: Any) -> torch.Tensor:
+    """The largest share is one divided by the sum of powers of what the others are below the largest element."""
+    return (x - x.amax(dim, True)) + x.softmax(dim).amax(dim, True).log()
+
+
+def _rms_norm(
+    x: torch.Tensor, shape: list[int], weight: torch.Tensor | None = None, eps: float | None = None
+) -> torch.Tensor:
+    dims = list(range(x.dim() - len(shape), x.dim()))
+    mean = (x * x).mean(dims, keepdim=True)
+    scaled = x * (mean + (torch.finfo(x.dtype).eps if eps is None else eps)).rsqrt()
+    return scaled if weight is None else scaled * weight
+
+
+def _variance(x: torch.Tensor, dims: list[int], less: float, keepdim: bool) -> torch.Tensor:
+    distances = x - x.mean(dims, keepdim=True)
+    count = math.prod(x.shape[d] for d in dims)
+    return (distances * distances).mean(dims, keepdim=keepdim) * (count / (count - less))
+
+
+def _largest(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.amax(dim, keepdim), x
+
+
+def _smallest(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.amin(dim, keepdim), x
 
 
 def _sum(x: torch.Tensor, **_: Any) -> torch.Tensor:
@@ -106,9 +139,35 @@ def _full(constant: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _of_quotient(node: fx.Node) -> Formula | None:
-    """By a constant: a product with its reciprocal."""
+    """A product with the divisor's reciprocal, which is a function of it."""
     divisor = node.args[1]
-    return (lambda x, by: x * _full(by.reciprocal(), x)) if is_float32(divisor) and is_constant(divisor) else None
+    if not is_float32(divisor):
+        return None
+    return (lambda x, by: x * _full(by.reciprocal(), x)) if is_constant(divisor) else lambda x, by: x * by.reciprocal()
+
+
+def _of_spread(node: fx.Node) -> Formula | None:
+    """A variance or deviation, where more elements are averaged than its correction takes off."""
+    shape = cast(fx.Node, node.args[0]).meta["val"].shape
+    names = [argument.name for argument in cast(Any, node.target)._schema.arguments]
+    given: dict[str, Any] = dict(zip(names, node.args, strict=False)) | node.kwargs
+    dims = [d % len(shape) for d in given.get("dim") or range(len(shape))]
+    correction = given.get("correction", 1)
+    less = float(given.get("unbiased", True) if correction is None or "unbiased" in names else correction)
+    if not all(isinstance(shape[d], int) for d in dims) or math.prod(shape[d] for d in dims) <= less:
+        return None
+    keepdim, is_root = bool(given.get("keepdim")), node.target in _DEVIATIONS
+
+    def spread(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        variance = _variance(x, dims, less, keepdim)
+        return variance.sqrt() if is_root else variance
+
+    return spread
+
+
+def _of_extreme(formula: Callable[..., Any]) -> Callable[[fx.Node], Formula | None]:
+    """Where nobody asks for the places."""
+    return lambda node: formula if all(user.args[1] == 0 or not user.users for user in node.users) else None
 
 
 def _of_product(node: fx.Node) -> Formula | None:
@@ -173,6 +232,11 @@ INTEGER_FORMS: dict[Any, Callable[[fx.Node], Formula | None]] = {
     aten.prelu.default: lambda node: _prelu if is_constant(node.args[1]) else None,
     aten.group_norm.default: lambda _: _group_norm,
     aten.instance_norm.default: _of_instance_norm,
+    aten.log_softmax.int: lambda _: _log_softmax,
+    aten.rms_norm.default: lambda node: _rms_norm if all(map(is_constant, node.all_input_nodes[1:])) else None,
+    **dict.fromkeys((*_VARIANCES, *_DEVIATIONS), _of_spread),
+    aten.max.dim: _of_extreme(_largest),
+    aten.min.dim: _of_extreme(_smallest),
     aten.sum.default: lambda _: _sum,
     aten.mean.default: lambda _: _mean,
     aten.channel_shuffle.default: lambda _: _channel_shuffle,
@@ -180,6 +244,9 @@ INTEGER_FORMS: dict[Any, Callable[[fx.Node], Formula | None]] = {
     aten.pad.default: _of_padding,
     aten.upsample_bilinear2d.vec: _of_bilinear,
     aten.einsum.default: _of_einsum,
+    aten.scaled_dot_product_attention.default: of_attention,
+    aten.add.Tensor: of_sum,
+    aten.masked_fill.Scalar: of_filling,
     aten.mul.Tensor: _of_product,
     aten.div.Tensor: _of_quotient,
 }

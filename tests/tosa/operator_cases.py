@@ -421,6 +421,24 @@ def float_reduce(g: Graph) -> None:
     reduce(op, name, (DType.FP32,))(g)
 
 
+def resized_axis(g: Graph) -> tuple[int, int, list[int], int, int]:
+    """Sizes before and behind, parts of a pixel and step, offset, border; the last place ends exactly at the border."""
+    size, result, parts, step = g.ints(1, 6), g.ints(1, 8), g.ints(1, 20), g.ints(1, 30)
+    offset = g.ints(-parts, parts - 1)
+    border = (result - 1) * step + offset - (size - 1) * parts
+    fits = step < 16 * parts and -16 * parts <= border < parts
+    return (size, result, [parts, step], offset, border) if fits else resized_axis(g)
+
+
+def resize(g: Graph, types: Sequence[DType], modes: Sequence[ts.ResizeMode]) -> None:
+    dtype = g.pick(*types)
+    (h, oh, rows, top, bottom), (w, ow, columns, left, right) = resized_axis(g), resized_axis(g)
+    n, c = g.ints(1, 2), g.ints(1, 5)
+    shapes = [g.const(values, DType.SHAPE) for values in ([*rows, *columns], [top, left], [bottom, right])]
+    attribute = g.attribute("Resize", g.pick(*modes))
+    g.operator(Op.RESIZE, [g.input([n, h, w, c], dtype), *shapes], [n, oh, ow, c], dtype, attribute)
+
+
 I32, INTS, BOOL = (DType.INT32,), (DType.INT8, DType.INT16, DType.INT32), (DType.BOOL,)
 HALF = (-(2**30), 2**30 - 1)
 
@@ -479,6 +497,8 @@ KINDS: dict[str, Callable[[Graph], None]] = {
         op.name.lower(): movement(op)
         for op in (Op.RESHAPE, Op.TRANSPOSE, Op.REVERSE, Op.SLICE, Op.TILE, Op.CONCAT, Op.PAD, Op.IDENTITY)
     },
+    "resize": lambda g: resize(g, (DType.INT8, DType.INT16), [ts.ResizeMode.NEAREST]),
+    "float_resize": lambda g: resize(g, (DType.FP32,), [ts.ResizeMode.NEAREST, ts.ResizeMode.BILINEAR]),
 }
 
 

@@ -18,6 +18,7 @@ from executorch_py.errors import InvalidArgumentError
 from executorch_py.firmware import TARGETS, write_firmware
 from executorch_py.firmware.build import missing_tools
 from tests.tosa.small_networks import lowered, quantized, small_networks
+from tests.tosa.test_lowering import STRIDED_CASES, WRITTEN_CASES
 from tests.tosa.tools import tosa_python
 
 pytestmark = pytest.mark.tosa
@@ -112,6 +113,20 @@ def test_a_layer_norm_does_not_read_its_weights_from_flash_for_each_row() -> Non
     layers = _layers(norm, (torch.randn(1, 64, 96),), "ethos-u55-128")
     slow = [layer for layer in layers if layer.operator in ("Mul", "Add") and layer.cycles > 2 * 64 * 96]
     assert not slow, slow
+
+
+# U55 has the tighter limits, so that U85 gets a few of each kind.
+_FORMS = WRITTEN_CASES | STRIDED_CASES
+
+
+@pytest.mark.parametrize(
+    ("name", "accelerator"), [*((n, "ethos-u55-128") for n in _FORMS), *((n, "ethos-u85-256") for n in [*_FORMS][::4])]
+)
+def test_vela_takes_what_the_quantizer_writes(name: str, accelerator: str) -> None:
+    model, inputs = _FORMS[name]
+    partitioner = EthosUPartitioner(accelerator)
+    lowered(quantized(model, inputs), partitioner)
+    assert len(partitioner.report.parts) == 1 and not partitioner.report.on_cpu, partitioner.report
 
 
 def test_what_vela_refuses_stays_on_the_cpu_with_velas_reason() -> None:

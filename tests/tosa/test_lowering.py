@@ -259,8 +259,24 @@ WRITTEN_CASES: dict[str, tuple[nn.Module, Inputs]] = {
         lambda m, x: F.interpolate(x, scale_factor=3, mode="bilinear", align_corners=True)
     ),
     "another size": _of_image(lambda m, x: F.interpolate(x, size=(13, 7), mode="bilinear")),
+    **{
+        f"nearest {to}": _of_image(lambda m, x, to=to: F.interpolate(x, size=to))
+        for to in ((12, 11), (6, 22), (15, 8), (1, 1))
+    },
     "steps": _of_image(lambda m, x: x[:, :, ::2]),
     "steps behind the first, in both": _of_image(lambda m, x: x[:, 1::3, :, 2::4]),
+    "log softmax": _of_image(lambda m, x: x.log_softmax(1)),
+    "quotient": _of_image(lambda m, x: m.f(x) / (x.sigmoid() + 0.5), f=nn.Conv2d(6, 6, 1)),
+    "quotient by a mean": _of_image(lambda m, x: x / (x.abs().mean((2, 3), keepdim=True) + 0.1)),
+    "variance": _of_image(lambda m, x: x.var((2, 3), keepdim=True)),
+    "deviation": _of_image(lambda m, x: x.std((1, 2))),
+    "largest, without its place": _of_image(lambda m, x: x.max(1)[0]),
+    "smallest, without its place": _of_image(lambda m, x: x.min(2, keepdim=True).values),
+    "rms norm": (nn.Sequential(nn.Linear(12, 12), nn.RMSNorm(12), nn.Linear(12, 3)), ROWS),
+    "group norm of a large image": (
+        nn.Sequential(nn.Conv2d(2, 4, 1), nn.GroupNorm(2, 4)),
+        (torch.randn(1, 2, 60, 50),),
+    ),
     "divided by channel": _of_image(lambda m, x: x / m.by, by=torch.rand(6, 1, 1) + 1),
     "layer scale": _of_image(lambda m, x: x + m.by * m.f(x), by=torch.rand(6, 1, 1), f=nn.Conv2d(6, 6, 1)),
     "larger of two": _of_image(lambda m, x: torch.maximum(x, m.f(x)), f=nn.Conv2d(6, 6, 1)),
@@ -283,16 +299,52 @@ def test_forms_on_integers(name: str, accelerator: str | None) -> None:
     _check(model, inputs, _whole(), partitioner=TOSAPartitioner(accelerator=accelerator))
 
 
+_LATER = torch.ones(5, 5).tril() == 0
+
+
+class _Hidden(nn.Module):
+    """Attention with a mask of each kind that is known when the model is quantized."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.qkv = kind, nn.Linear(12, 36)
+        self.register_buffer("mask", torch.zeros(5, 5).masked_fill(_LATER, -torch.inf))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        if self.kind == "causal":
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if self.kind in ("attention", "bools"):
+            mask = self.mask if self.kind == "attention" else ~_LATER
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3)
+        scores = q @ k.transpose(1, 2) * 0.3
+        return (scores + self.mask if self.kind == "sum" else scores.masked_fill(_LATER, -1e9)).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("kind", ["causal", "attention", "bools", "sum", "filling"])
+def test_scores_that_a_known_mask_hides_are_integers(kind: str) -> None:
+    """And what is hidden counts for nothing: the first row sees itself only, whatever stands behind it."""
+    torch.manual_seed(0)
+    model, rows = _Hidden(kind), (torch.randn(2, 5, 12),)
+    _check(model, rows, _whole())
+    program = et.to_edge_transform_and_lower(_quantized(model, rows, _whole())).to_executorch()
+    (got,) = _run(program, rows)
+    wanted = model(*rows).detach()
+    assert float((got - wanted).pow(2).sum() / wanted.pow(2).sum()) < 3e-3, "25 dB"
+    changed = rows[0].clone()
+    changed[:, 1:] = -changed[:, 1:].flip(1)
+    torch.testing.assert_close(_run(program, (changed,))[0][:, 0], got[:, 0], rtol=0, atol=0.02)
+
+
 @pytest.mark.parametrize(
     "hides",
     [
-        lambda x: x + torch.full((5, 5), -torch.inf).triu(1),
-        lambda x: x + torch.full((5, 5), -1e9).triu(1),
-        lambda x: x.masked_fill(torch.ones(5, 5).tril() == 0, -torch.inf),
-        lambda x: torch.where(torch.ones(5, 5).tril() == 0, -torch.inf, x) * 0.5,
+        lambda x: torch.where(_LATER, -torch.inf, x) * 0.5,
+        lambda x: x + torch.randn(5, 5).masked_fill(_LATER, -torch.inf),
+        lambda x: x.masked_fill(x < 0, -1e9),
     ],
 )
-def test_masked_scores_stay_floats(hides: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_scores_with_another_mask_stay_floats(hides: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """No scale fits what hides an element; the layers around are integers all the same."""
     _check(*_scores(hides), _whole(), whole=False)
 
@@ -405,21 +457,24 @@ def test_limits_of_an_accelerator(layer: nn.Module, limit: str) -> None:
         assert limit.partition("{}")[0] not in _refusals(model, IMAGE, accelerator=accelerator)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.Conv2d(4, 6, 4, stride=4),
-        nn.Conv2d(4, 6, (5, 7), stride=(2, 4), padding=(2, 3), bias=False),
-        nn.Conv2d(4, 6, 2, stride=(5, 1)),
-        nn.MaxPool2d(4),
-        nn.MaxPool2d((3, 2), stride=(6, 5), padding=(1, 1)),
-    ],
-)
+#: Strides above 3.
+STRIDED_CASES: dict[str, tuple[nn.Module, Inputs]] = {
+    str(layer): (nn.Sequential(nn.Conv2d(4, 4, 1), layer, nn.Conv2d(channels, 3, 1)), (torch.randn(2, 4, 13, 18),))
+    for layer, channels in (
+        (nn.Conv2d(4, 6, 4, stride=4), 6),
+        (nn.Conv2d(4, 6, (5, 7), stride=(2, 4), padding=(2, 3), bias=False), 6),
+        (nn.Conv2d(4, 6, 2, stride=(5, 1)), 6),
+        (nn.MaxPool2d(4), 4),
+        (nn.MaxPool2d((3, 2), stride=(6, 5), padding=(1, 1)), 4),
+    )
+}
+
+
+@pytest.mark.parametrize("name", STRIDED_CASES)
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
-def test_strides_that_an_accelerator_has_not(layer: nn.Module, accelerator: str) -> None:
+def test_strides_that_an_accelerator_has_not(name: str, accelerator: str) -> None:
     """U55 gets blocks of pixels as channels, or smaller steps of which some count: the same integers."""
-    model = nn.Sequential(nn.Conv2d(4, 4, 1), layer, nn.Conv2d(6 if isinstance(layer, nn.Conv2d) else 4, 3, 1))
-    _check(model, (torch.randn(2, 4, 13, 18),), partitioner=TOSAPartitioner(accelerator=accelerator))
+    _check(*STRIDED_CASES[name], partitioner=TOSAPartitioner(accelerator=accelerator))
 
 
 def test_channels_beyond_an_accelerator() -> None:

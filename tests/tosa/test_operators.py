@@ -24,10 +24,10 @@ conv2d depthwise_conv2d transpose_conv2d matmul avg_pool2d max_pool2d rescale ta
 intdiv maximum minimum bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor arithmetic_right_shift
 logical_left_shift logical_right_shift equal greater greater_equal abs clz bitwise_not logical_not negate reduce_sum
 reduce_max reduce_min reduce_all reduce_any argmax gather scatter reshape transpose reverse slice tile concat pad
-identity
+identity resize
 """
 
-FLOATS = "float_conv2d float_matmul float_pool float_mul float_cast float_unary float_binary float_reduce"
+FLOATS = "float_conv2d float_matmul float_pool float_mul float_cast float_unary float_binary float_reduce float_resize"
 
 Case = dict[str, np.ndarray]
 

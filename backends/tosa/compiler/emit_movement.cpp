@@ -30,22 +30,6 @@ TensorId part_of(Lowering& lowering, const ir::Value* value, Form form, size_t d
   return lowering.slice(from, starts, sizes);
 }
 
-/// Repeats a tensor along its axes.
-TensorId tile(Lowering& lowering, TensorId from, const std::vector<int64_t>& times) {
-  PayloadWriter& writer = lowering.writer;
-  Shape shape = writer.shape_of(from);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    shape[d] *= static_cast<int32_t>(times[d]);
-  }
-  if (shape == writer.shape_of(from)) {
-    return from;
-  }
-  const TensorId multiples = writer.add_shape(times);
-  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
-  writer.add(payload::Op_TILE, payload::CreateTileAttribute(writer.builder).Union(), {from, multiples}, out);
-  return out;
-}
-
 }  // namespace
 
 Error emit_view(Lowering& lowering, const ir::Node& node) {
@@ -219,24 +203,6 @@ Error emit_pixel_shuffle(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-/// Each pixel of an image several times, then each row of pixels: what stands behind an axis is repeated as a whole,
-/// which Vela takes as one copy each time.
-Error emit_upsample(Lowering& lowering, const ir::Node& node) {
-  const ir::Value* value = node.args()[0].value();
-  Shape shape = Lowering::shape_of(value->type.tensor, Form::kImage);
-  const Shape to = Lowering::shape_of(node.result()->type.tensor, Form::kImage);
-  TensorId image = lowering.get(value, Form::kImage);
-  for (const size_t d : {2, 1}) {
-    const int32_t size = d == 2 ? shape[3] : shape[2] * shape[3];
-    const int32_t count = shape[0] * shape[1] * (d == 2 ? shape[2] : 1);
-    image = tile(lowering, lowering.reshape(image, {count, size}), {1, to[d] / shape[d]});
-    shape[d] = to[d];
-    image = lowering.reshape(image, shape);
-  }
-  lowering.set(node.result(), Form::kImage, image);
-  return Error::Ok;
-}
-
 /// Repeats elements along each dim until the result is full.
 Error emit_expand(Lowering& lowering, const ir::Node& node) {
   const Shape shape = Lowering::shape_of(node.result()->type.tensor, Form::kRowMajor);
@@ -247,7 +213,7 @@ Error emit_expand(Lowering& lowering, const ir::Node& node) {
   for (size_t d = 0; d < shape.size(); ++d) {
     times.push_back(shape[d] / own[d]);
   }
-  lowering.set(node.result(), Form::kRowMajor, tile(lowering, from, times));
+  lowering.set(node.result(), Form::kRowMajor, lowering.tile(from, times));
   return Error::Ok;
 }
 

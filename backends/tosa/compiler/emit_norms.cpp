@@ -152,17 +152,19 @@ Error emit_layer_norm(Lowering& lowering, const ir::Node& node) {
   // Ethos-U reads a constant again for each row, from slow flash; a copy that is computed stands in SRAM.
   const TensorId first = lowering.slice(inverse, {0, 0}, {1, 1});
   const TensorId zero = in.sub(first, first);
-  const auto row = [&](auto value_of) {
+  const auto row = [&](bool is_one, auto value_of) {
     std::vector<int32_t> values;
-    for (int64_t i = 0; i < norm.length(); ++i) {
+    for (int64_t i = 0; i < (is_one ? 1 : norm.length()); ++i) {
       values.push_back(value_of(i));
     }
-    return in.add(lowering.writer.add_numbers(payload::DType_INT32, {1, length}, values), zero);
+    const Shape shape = {1, static_cast<int32_t>(values.size())};
+    return in.add(lowering.writer.add_numbers(payload::DType_INT32, shape, values), zero);
   };
-  TensorId result = in.mul(in.mul(distances, inverse, norm.normal_shift),
-                           row([&](int64_t i) { return output.weight(i); }), output.weight_shift);
+  TensorId result =
+      in.mul(in.mul(distances, inverse, norm.normal_shift),
+             row(args[kWeight].is_none(), [&](int64_t i) { return output.weight(i); }), output.weight_shift);
   if (!args[kBias].is_none()) {
-    result = in.add(result, row([&](int64_t i) { return output.bias(i); }));
+    result = in.add(result, row(false, [&](int64_t i) { return output.bias(i); }));
   }
   finish(lowering, node, result, {1 << 30, static_cast<int8_t>(30 + output.shift)}, output_of(node, kOutputZeroPoint));
   return Error::Ok;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "backends/tosa/compiler/lowering.h"
+#include "backends/tosa/compiler/op_support.h"
+#include "base/span.h"
 #include "numerics/integer_norm.h"
 
 namespace et::backends::tosa::compiler {
@@ -52,7 +54,9 @@ Error emit_stack(Lowering& lowering, const ir::Node& node);
 Error emit_concatenate(Lowering& lowering, const ir::Node& node);
 Error emit_pad(Lowering& lowering, const ir::Node& node);
 Error emit_pixel_shuffle(Lowering& lowering, const ir::Node& node);
-Error emit_upsample(Lowering& lowering, const ir::Node& node);
 Error emit_expand(Lowering& lowering, const ir::Node& node);
+
+/// resizing.cpp, which has the checks, too.
+Span<const OperatorRow> resizing_operators();
 
 }  // namespace et::backends::tosa::compiler

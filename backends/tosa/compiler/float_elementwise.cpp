@@ -233,6 +233,15 @@ TensorId exp_less_one(Arithmetic& in, TensorId x) {
 }
 TensorId expm1(Arithmetic& in, const Ids& x, const ir::Node&) { return exp_less_one(in, x[0]); }
 
+/// log(1 + x); below 1 times what x has beyond the digits that the sum keeps.
+TensorId log1p(Arithmetic& in, const Ids& x, const ir::Node&) {
+  const TensorId sum = in.shifted(x[0], 1), far = in.unary(payload::Op_LOG, sum);
+  const TensorId near = in.mul(far, divide(in, x[0], in.shifted(sum, -1)));
+  const TensorId is_tiny = in.binary(payload::Op_EQUAL, sum, in.real(sum, 1));
+  const TensorId is_far = in.binary(payload::Op_GREATER, x[0], in.real(sum, 1));
+  return in.select(is_far, far, in.select(is_tiny, x[0], near));
+}
+
 TensorId exp2(Arithmetic& in, const Ids& x, const ir::Node&) {
   return in.unary(payload::Op_EXP, in.scaled(x[0], kLn2));
 }
@@ -362,6 +371,7 @@ constexpr OperatorRow kRows[] = {
     row<&power>(op::pow_Tensor_Scalar, "MUL, RSQRT, RECIPROCAL or POW", &floats_and_number<1>),
     row<&exp2>(op::exp2, "MUL, EXP"),
     row<&expm1>(op::expm1, "TANH, EXP, SELECT"),
+    row<&log1p>(op::log1p, "ADD, LOG, RECIPROCAL, MUL, SELECT"),
     row<&log2>(op::log2, "LOG, MUL"),
     row<&log10>(op::log10, "LOG, MUL"),
     row<&tan>(op::tan, "SIN, COS, RECIPROCAL, MUL"),

@@ -304,6 +304,20 @@ TensorId Lowering::pad(TensorId from, const std::vector<int64_t>& pairs, TensorI
   return out;
 }
 
+TensorId Lowering::tile(TensorId from, const std::vector<int64_t>& times) {
+  Shape shape = writer.shape_of(from);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    shape[d] *= static_cast<int32_t>(times[d]);
+  }
+  if (shape == writer.shape_of(from)) {
+    return from;
+  }
+  const TensorId multiples = writer.add_shape(times);
+  const TensorId out = writer.add_tensor(writer.type_of(from), shape);
+  writer.add(payload::Op_TILE, payload::CreateTileAttribute(writer.builder).Union(), {from, multiples}, out);
+  return out;
+}
+
 TensorId Lowering::every(TensorId from, size_t axis, int64_t step) {
   if (step == 1) {
     return from;

@@ -70,6 +70,8 @@ class Lowering {
   TensorId slice(TensorId from, const std::vector<int64_t>& start, const Shape& size);
   /// `pairs[2 * axis]` elements of `filling` before each axis, and the next number behind it.
   TensorId pad(TensorId from, const std::vector<int64_t>& pairs, TensorId filling);
+  /// Repeats a tensor along its axes.
+  TensorId tile(TensorId from, const std::vector<int64_t>& times);
   /// Every step-th of the elements along an axis.
   TensorId every(TensorId from, size_t axis, int64_t step);
   /// An image without these rows and columns at its end.

@@ -153,7 +153,7 @@ std::string layer_norm(const Question& q) {
   }
   const IntegerNorm norm = norm_of(q.node);
   if (norm.length() > IntegerNorm::kMaxLength) {
-    return "a norm of more than 2048 elements, whose sum does not fit 32 bits";
+    return "a norm of more than " + number(IntegerNorm::kMaxLength) + " elements, whose sum does not fit 32 bits";
   }
   return norm_output_of(q.program, q.node, norm).fits ? kTaken : "scales whose ratio RESCALE cannot say";
 }
@@ -259,11 +259,6 @@ std::string pixel_shuffle(const Question& q) {
                                                               : "a factor that is computed at run time";
 }
 
-std::string upsample(const Question& q) {
-  const auto is_whole = [&](size_t d) { return q.result_type().dims[d].max % q.type(0).dims[d].max == 0; };
-  return is_whole(2) && is_whole(3) ? kTaken : "an image that does not grow by a whole factor";
-}
-
 std::string concatenate(const Question& q) {
   const auto* items = ops::Cat(q.node).tensors().as<ir::Argument::List>();
   const bool fits = items != nullptr && std::all_of(items->begin(), items->end(), [&](const ir::Argument& item) {
@@ -344,7 +339,6 @@ constexpr OperatorRow kRows[] = {
     {op::flip, "REVERSE for each dim", &flip, &emit_flip},
     {op::pixel_shuffle, "RESHAPE, TRANSPOSE, RESHAPE", &pixel_shuffle, &emit_pixel_shuffle},
     {op::pixel_unshuffle, "RESHAPE, TRANSPOSE, RESHAPE", &pixel_shuffle, &emit_pixel_shuffle},
-    {op::upsample_nearest2d_vec, "RESHAPE, TILE, RESHAPE", &upsample, &emit_upsample},
     {op::unbind_copy_int, "SLICE, RESHAPE for each part", &moves, &emit_unbind},
     {op::stack, "RESHAPE, CONCAT", &moves, &emit_stack},
     {op::cat, "CONCAT", &concatenate, &emit_concatenate},
@@ -464,11 +458,9 @@ Target read_target(const std::vector<ir::Delegate::CompileSpec>& specs) {
 }
 
 const OperatorRow* find_operator(std::string_view op) {
-  const Span<const OperatorRow> families[] = {{kRows, std::size(kRows)},
-                                              float_elementwise_operators(),
-                                              float_product_operators(),
-                                              float_reduction_operators(),
-                                              float_pool_operators()};
+  const Span<const OperatorRow> families[] = {{kRows, std::size(kRows)}, float_elementwise_operators(),
+                                              float_product_operators(), float_reduction_operators(),
+                                              float_pool_operators(),    resizing_operators()};
   for (const Span<const OperatorRow>& family : families) {
     for (const OperatorRow& row : family) {
       if (row.op == op) {

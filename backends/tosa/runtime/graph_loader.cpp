@@ -38,6 +38,11 @@ size_t stored_nbytes(const Value& value) {
                                                : value.nbytes;
 }
 
+/// Whether an operation gives elements another shape or name.
+bool is_rename(const Operation& operation) {
+  return operation.row->op == payload::Op_RESHAPE || operation.row->op == payload::Op_IDENTITY;
+}
+
 }  // namespace
 
 size_t element_size(DType dtype) {
@@ -60,7 +65,7 @@ const char* dtype_name(DType dtype) { return payload::EnumNameDType(dtype); }
 const OperatorRow* find_operator(payload::Op op) {
   const Span<const OperatorRow> families[] = {convolution_operators(), elementwise_operators(), movement_operators(),
                                               pooling_operators(),     reduction_operators(),   rescale_operators(),
-                                              unary_operators()};
+                                              unary_operators(),       resize_operators()};
   for (const Span<const OperatorRow>& family : families) {
     for (const OperatorRow& row : family) {
       if (row.op == op && row.run != nullptr) {
@@ -83,7 +88,10 @@ Error GraphLoader::load(Span<const uint8_t> bytes) {
   ET_RETURN_IF_ERROR(make_inputs());
   ET_RETURN_IF_ERROR(make_operations());
   ET_RETURN_IF_ERROR(make_outputs());
-  return plan();
+  share_places();
+  ET_RETURN_IF_ERROR(plan());
+  drop_renames();
+  return Error::Ok;
 }
 
 Error GraphLoader::find_block(Span<const uint8_t> bytes) {
@@ -311,6 +319,48 @@ Error GraphLoader::make_outputs() {
     graph_.arguments_[i] = value;
   }
   return Error::Ok;
+}
+
+Value& GraphLoader::own(const Value& value) { return graph_.values_[&value - graph_.values_]; }
+
+/// From the last operation on, so that values live as long as the last of their names. One that is renamed to an output
+/// is made there. The others have no place until all have one.
+void GraphLoader::share_places() {
+  for (uint32_t i = graph_.num_operations_; i-- > 0;) {
+    if (!is_rename(graph_.operations_[i])) {
+      continue;
+    }
+    Value &in = own(graph_.operations_[i].in(0)), &out = own(graph_.operations_[i].out());
+    if (out.place == Place::kArena) {
+      in.last_use = std::max(in.last_use, out.last_use);
+      out.place = Place::kNowhere;
+    } else if (in.place == Place::kArena) {
+      in.place = out.place;
+      in.offset = out.offset;
+    }
+  }
+}
+
+/// What still copies is an input, a constant or an output that is an output once more.
+void GraphLoader::drop_renames() {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < graph_.num_operations_; ++i) {
+    const Operation& operation = graph_.operations_[i];
+    if (is_rename(operation)) {
+      const Value& in = operation.in(0);
+      Value& out = own(operation.out());
+      if (out.place == Place::kNowhere) {
+        out.place = in.place;
+        out.offset = in.offset;
+        out.constant = in.constant;
+      }
+      if (out.place == in.place && out.offset == in.offset && out.constant == in.constant) {
+        continue;
+      }
+    }
+    graph_.operations_[kept++] = operation;
+  }
+  graph_.num_operations_ = kept;
 }
 
 /// The largest first, each at the lowest place that is free while it lives.

@@ -1,7 +1,7 @@
 /// Makes a Graph from hostile bytes.
 ///
 /// For: graph.cpp. The order is: FlatBuffers' verifier, the version, values and constants, names and definitions,
-/// operators one by one by their check functions, places in the arena.
+/// operators one by one by their check functions, places in the arena, one for all names of a value.
 #pragma once
 
 #include "backends/tosa/runtime/graph.h"
@@ -25,12 +25,16 @@ class GraphLoader {
   Error make_operations();
   Error make_operation(const payload::TosaOperator& source, const Value**& operands);
   Error make_outputs();
+  /// Values that are another's under another shape have its place, and nothing is computed for them.
+  void share_places();
   Error plan();
+  void drop_renames();
 
   /// The name of a value, by its number.
   const flatbuffers::String* name(uint32_t id) const;
   /// The value with a name. Errors: InvalidProgram when there is none.
   Result<Value*> find(const flatbuffers::String& name) const;
+  Value& own(const Value& value);
   /// Gives a constant its elements, aligned and as they are held in memory. Errors: InvalidProgram.
   Error define_constant(uint32_t id);
 

@@ -131,6 +131,7 @@ Span<const OperatorRow> unary_operators();
 Span<const OperatorRow> rescale_operators();
 Span<const OperatorRow> reduction_operators();
 Span<const OperatorRow> movement_operators();
+Span<const OperatorRow> resize_operators();
 
 /// Refuses a payload whose operand is not of this type.
 inline Error require_dtype(const Value& value, payload::DType dtype) {

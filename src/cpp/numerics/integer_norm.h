@@ -19,16 +19,17 @@ namespace et {
 class IntegerNorm {
  public:
   static constexpr int kFraction = 12, kWideFraction = 10;
-  /// Longer rows have sums above 2^31, beyond the sums of such devices.
-  static constexpr int64_t kMaxLength = 2048;
+  /// Longer rows have sums above 2^31, beyond the sums of such devices, even without fraction.
+  static constexpr int64_t kMaxLength = 65536;
 
   /// eps and `scale`, that of the input, are finite, `scale` is positive. `is_wide`: integers have 16 bits.
   IntegerNorm(int64_t length, double eps, double scale, bool is_wide = false)
-      : fraction(is_wide ? kWideFraction : kFraction), sum_fraction(is_wide ? 0 : kFraction), length_(length) {
+      : fraction(is_wide ? kWideFraction : kFraction), length_(length) {
     int bits = 0;
     while (int64_t{1} << bits < length) {
       ++bits;
     }
+    sum_fraction = is_wide ? 0 : std::clamp(23 - bits, 0, kFraction);
     mean = FixedFactor::of(std::ldexp(1.0 / static_cast<double>(length), fraction - sum_fraction));
     square_shift = 2 * fraction - (is_wide ? 0 : 16) + bits;
     normal_shift = fraction - (is_wide ? 0 : 8) + (bits + 1) / 2;

@@ -74,5 +74,40 @@ TEST(Interpreter, CopiesAnInputThatIsAnOutput) {
   EXPECT_EQ(output, example.output);
 }
 
+/// x, turned around, under other shapes, and turned around once more unless `ends`.
+Example renamed(bool ends) {
+  PayloadBuilder b;
+  const auto reverse = [&](const char* from, const char* to) {
+    b.add(pl::Op_REVERSE, {from}, to, {4}, pl::DType_INT8, pl::CreateReverseAttribute(b.tables(), 0).Union());
+  };
+  const auto reshape = [&](const char* from, const char* shape, const char* to, const PayloadBuilder::Shape& sizes) {
+    b.add(pl::Op_RESHAPE, {from, shape}, to, sizes, pl::DType_INT8, pl::CreateReshapeAttribute(b.tables()).Union());
+  };
+  b.input("x", {4}, pl::DType_INT8);
+  b.shape("square", {2, 2});
+  b.shape("row", {4});
+  reverse("x", "a");
+  reshape("a", "square", "b", {2, 2});
+  reshape("b", "row", "c", {4});
+  if (!ends) {
+    reverse("c", "y");
+  }
+  const std::vector<int8_t> wanted = ends ? std::vector<int8_t>{4, 3, 2, 1} : std::vector<int8_t>{1, 2, 3, 4};
+  return {"renamed", b.finish({ends ? "c" : "y"}), {4}, {4}, {1, 2, 3, 4}, wanted};
+}
+
+TEST(Interpreter, OtherShapesOfAValueAreNoCopies) {
+  for (const bool ends : {false, true}) {
+    const Example example = renamed(ends);
+    std::vector<int8_t> output;
+    ASSERT_EQ(call(example.payload, example, output), Error::Ok);
+    EXPECT_EQ(output, example.output);
+    backends::tosa::Graph graph;
+    LimitedAllocator allocator(1 << 20);
+    ASSERT_EQ(graph.load({example.payload.data(), example.payload.size()}, allocator), Error::Ok);
+    EXPECT_EQ(graph.arena_nbytes(), ends ? 0u : 4u) << "one place for three names, or that of the output";
+  }
+}
+
 }  // namespace
 }  // namespace et::test
