@@ -12,6 +12,7 @@ from executorch_py.errors import InvalidArgumentError, NotSupportedError
 
 from .rules.annotation import annotate, binary_or_function, function, matmul, normalised, rescaled
 from .rules.expansion import FORMS
+from .rules.hidden_scores import FORMS_OF_MASKS
 from .rules.integer_forms import INTEGER_FORMS
 from .rules.loops import BODIES
 from .rules.matching import ADD, MUL, SUB, Match, Pattern, depends_on_inputs, is_float32
@@ -56,6 +57,8 @@ class TOSAQuantizer(XNNPACKQuantizer):
 
     def __init__(self, tosa_spec: str = "TOSA-1.0+INT") -> None:
         super().__init__()
+        if not any(pattern.name == "softmax" for pattern in self.patterns):  # floats hide scores as they are
+            self.forms = {target: form for target, form in self.forms.items() if form not in FORMS_OF_MASKS.values()}
         if not str(tosa_spec).startswith(_PREFIX) or "INT" not in str(tosa_spec).removeprefix(_PREFIX).split("+"):
             raise InvalidArgumentError(f"tosa_spec is '{tosa_spec}', must be {_PREFIX}INT, the profile with integers")
 

@@ -60,7 +60,7 @@ def _goes_to_softmax(node: fx.Node) -> bool:
     return all(user.target in SOFTMAX and user.args[1] in last for user in node.users)
 
 
-def of_attention(node: fx.Node) -> Formula | None:
+def _of_attention(node: fx.Node) -> Formula | None:
     """With a mask that is known, or a causal one."""
     given: dict[str, Any] = (
         dict(zip(("attn_mask", "dropout_p", "is_causal"), node.args[3:], strict=False)) | node.kwargs
@@ -82,7 +82,7 @@ def of_attention(node: fx.Node) -> Formula | None:
     return attention
 
 
-def of_sum(node: fx.Node) -> Formula | None:
+def _of_sum(node: fx.Node) -> Formula | None:
     """Scores and a mask of zeros and minus infinity."""
     for i in (0, 1):
         mask, scores = node.args[i], node.args[1 - i]
@@ -94,7 +94,7 @@ def of_sum(node: fx.Node) -> Formula | None:
     return None
 
 
-def of_filling(node: fx.Node) -> Formula | None:
+def _of_filling(node: fx.Node) -> Formula | None:
     """Scores that are filled with minus infinity where a mask says so."""
     scores, mask, number = node.args[:3]
     if not (isinstance(number, (int, float)) and number < -LARGEST and is_float32(scores) and _goes_to_softmax(node)):
@@ -105,3 +105,11 @@ def of_filling(node: fx.Node) -> Formula | None:
         return None
     hide = _hiding(kept)
     return lambda x, *_: hide(x)
+
+
+#: Operator -> what a node of it is replaced by; None: it stays.
+FORMS_OF_MASKS: dict[Any, Callable[[fx.Node], Formula | None]] = {
+    torch.ops.aten.scaled_dot_product_attention.default: _of_attention,
+    torch.ops.aten.add.Tensor: _of_sum,
+    torch.ops.aten.masked_fill.Scalar: _of_filling,
+}

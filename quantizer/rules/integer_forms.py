@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.nn import functional as F
 
-from .hidden_scores import of_attention, of_filling, of_sum
+from .hidden_scores import FORMS_OF_MASKS
 from .matching import has_running_statistics, is_constant, is_float32
 
 aten = torch.ops.aten
@@ -244,9 +244,7 @@ INTEGER_FORMS: dict[Any, Callable[[fx.Node], Formula | None]] = {
     aten.pad.default: _of_padding,
     aten.upsample_bilinear2d.vec: _of_bilinear,
     aten.einsum.default: _of_einsum,
-    aten.scaled_dot_product_attention.default: of_attention,
-    aten.add.Tensor: of_sum,
-    aten.masked_fill.Scalar: of_filling,
+    **FORMS_OF_MASKS,
     aten.mul.Tensor: _of_product,
     aten.div.Tensor: _of_quotient,
 }

@@ -530,6 +530,9 @@ def test_a_quantizer_of_ones_own() -> None:
     edge = et.to_edge_transform_and_lower(exported, partitioner=[TOSAPartitioner()])
     left = [name for name in _left(edge) if "quantize" not in name]
     assert "aten._softmax.default" in left and "aten.linear.default" not in left
+    hidden = _quantized(_Hidden("sum"), inputs, _KeepsAttention().set_global(config))
+    assert any(str(node.target) == "aten.add.Tensor" for node in hidden.graph.nodes), "as the model has it"
+    assert not any(str(node.target) == "aten.amin.default" for node in hidden.graph.nodes)
 
 
 def test_the_same_model_gives_the_same_bytes() -> None:
