@@ -28,6 +28,8 @@ static_assert(ET_INVALID_PROGRAM == static_cast<int>(Error::InvalidProgram));
 static_assert(ET_BFLOAT16 == static_cast<int>(et::ScalarType::BFloat16));
 static_assert(ET_BOOL == static_cast<int>(et::ScalarType::Bool));
 
+constexpr size_t kMostThreads = 4096;  // as in Python's set_num_threads
+
 /// The messages of one call, of which the first says what is wrong and the others where.
 struct Messages {
   char text[2048];
@@ -262,7 +264,9 @@ const char* et_status_name(et_status status) {
 }
 
 et_status et_set_num_threads(size_t count) {
-  return call([&] {
+  return call([&]() -> Error {
+    ET_CHECK_OR_RETURN(count <= kMostThreads, InvalidArgument, "%zu threads are more than any machine has (%zu)", count,
+                       kMostThreads);
     et::extension::process_options().pool->set_num_threads(count);
     return Error::Ok;
   });

@@ -119,7 +119,7 @@ ET_C_API const char* et_last_error(void);
 /* "InvalidArgument"; "Unknown" for a number that is no status. */
 ET_C_API const char* et_status_name(et_status status);
 
-/* Threads that kernels share, of the whole process; 0: as many as there are processors. */
+/* Threads that kernels share, of the whole process, 4096 at most; 0: as many as there are processors. */
 ET_C_API et_status et_set_num_threads(size_t count);
 
 ET_C_API et_status et_program_load_file(const char* path, const et_options* options, et_program** out);

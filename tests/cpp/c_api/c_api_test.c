@@ -314,6 +314,7 @@ static void test_threads(void) {
   et_program* program = NULL;
   void* wrong;
   int i;
+  FAILS(et_set_num_threads((size_t)-1), ET_INVALID_ARGUMENT, "threads");
   CHECK(et_set_num_threads(2) == ET_OK);
   CHECK(et_program_load_file(kLinear, NULL, &program) == ET_OK);
   for (i = 0; i < 16; ++i) {

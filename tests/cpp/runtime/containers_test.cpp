@@ -1,5 +1,6 @@
 // Tensor, EValue, allocators, registries, unboxing.
 #include <algorithm>
+#include <limits>
 #include <typeinfo>
 #include <vector>
 
@@ -324,7 +325,7 @@ TEST(PackedMemoryTest, TakesBackTheLastBlockOnly) {
 TEST(PackedMemoryTest, SaysWhatThereIsNoMemoryFor) {
   HeapSharedCache cache;
   EXPECT_EQ(cache.memory().allocate(SIZE_MAX).error(), Error::MemoryAllocationFailed);
-  EXPECT_EQ(cache.memory().allocate(size_t{1} << 60).error(), Error::MemoryAllocationFailed);
+  EXPECT_EQ(cache.memory().allocate(std::numeric_limits<size_t>::max() / 2).error(), Error::MemoryAllocationFailed);
   EXPECT_TRUE(cache.memory().allocate(64).ok());
 }
 

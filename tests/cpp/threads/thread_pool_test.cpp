@@ -234,7 +234,8 @@ TEST(ThreadPool, ErrorsOfNestedLoopsBelongToTheOuterTask) {
   set_log_hook(nullptr);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // ThreadSanitizer refuses threads in the child of a process that had some
+// ThreadSanitizer refuses threads in the child of a process that had some; WebAssembly has no fork().
+#if !defined(__SANITIZE_THREAD__) && !defined(__EMSCRIPTEN__)
 TEST(ThreadPool, WorksInAForkedChild) {
   auto pool = pool_of(2);
   std::atomic<int> before{0};

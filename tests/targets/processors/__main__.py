@@ -25,9 +25,8 @@ def outcome(target: Target, suite: str, cases: dict, jobs: int) -> Outcome:
         if suite == "tests":
             folder: Path = build(target.build, cases, [f"et_test_{name}" for name in target.build.tests], jobs)
             return run_tests(target, folder)
-        backend = "xnnpack" if suite == "xnnpack" else "example"
-        folder = build(target.build, cases, ["executor_runner"], jobs, backend)
-        return run_networks(target, folder, cases[suite], exactly=suite == "int8")
+        folder = build(target.build, cases, ["executor_runner"], jobs, delegates="xnnpack" in suite)
+        return run_networks(target, folder, cases[suite], exactly="int8" in suite)
     except Failed as error:
         print(error, file=sys.stderr, flush=True)
         return Outcome(FAIL, [line for line in str(error).splitlines() if line.strip()][-1][:200])

@@ -191,6 +191,17 @@ def _movement() -> Network:
     return Network(Method(_Movement(), (torch.randn(2, 5, 7), torch.tensor([4, 0, 2]))), kinds=("float32",))
 
 
+class _Wide(nn.Module):
+    """Loops that threads share: each is worth several hand-overs."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x * y + 0.25, torch.tanh(x), (x - y).sum(1), torch.maximum(x, y.T)
+
+
+def _wide() -> Network:
+    return Network(Method(_Wide(), (torch.randn(320, 320), torch.randn(320, 320))), runs=3, kinds=("float32",))
+
+
 NETWORKS: dict[str, Callable[[], Network]] = {
     "mlp": _mlp,
     "convolutions": _convolutions,
@@ -205,6 +216,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "arithmetic": _arithmetic,
     "integers": _integers,
     "movement": _movement,
+    "wide": _wide,
 }
 
 

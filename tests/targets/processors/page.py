@@ -21,9 +21,12 @@ _HEAD = f"""# Targets
 Written by `make targets` (`python -m tests.targets.processors`): what runs on other processors than x86-64. Each is an
 emulator's: QEMU in user mode, node for WebAssembly. **No real device has run any of it.**
 
-- C++ tests: {", ".join(f"`{name}`" for name in TESTS)}. The number is that of tests.
+- C++ tests: {", ".join(f"`{name}`" for name in TESTS)}. `aarch64-neon` has
+  those of the vector kernels, `wasm32-threads` those of threads; `wasm32` leaves
+  out those that start threads or ask for a process's pages. The number is that of tests.
 - Networks: {_NETWORKS}, lowered on x86-64 and run by `executor_runner` with one thread,
-  on the portable kernels. `make neon` runs the tests of the vector kernels on 64-bit Arm.
+  on the portable kernels. `aarch64-neon` has the vector kernels, and those of XNNPACK's library. `wasm32-threads` runs
+  with two threads, which share large loops.
   Integers are those of x86-64 bit for bit. A float may differ by {RTOL:g} of its value and {ATOL:g} beside it: each C
   library has its own last bits of `exp` and its kin.
 - XNNPACK: the same networks, delegated.

@@ -52,20 +52,22 @@ def call(command: Sequence[Any], seconds: int = 900, **options: Any) -> str:
 
 
 def networks() -> dict[str, list[Case]]:
-    """All networks, lowered: in float32, in integers, and in float32 for XNNPACK."""
+    """All networks, lowered: in float32 and in integers, each for the kernels and for XNNPACK."""
     cases = {kind: write(NETWORKS, kind) for kind in KINDS}
-    return cases | {"xnnpack": write(NETWORKS / "xnnpack", "float32", [XnnpackPartitioner()])}
+    delegated = {"xnnpack": "float32", "xnnpack_int8": "int8"}
+    return cases | {suite: write(NETWORKS / suite, kind, [XnnpackPartitioner()]) for suite, kind in delegated.items()}
 
 
 def build(
-    what: Build, cases: dict[str, list[Case]], programs: Sequence[str], jobs: int = 2, backend: str = "example"
+    what: Build, cases: dict[str, list[Case]], programs: Sequence[str], jobs: int = 2, delegates: bool = False
 ) -> Path:
     """Compiles programs of a target with the operators that the networks call. Returns the folder of programs.
 
     Raises:
         Failed: It does not compile.
     """
-    tree = ROOT / "build" / "targets" / (what.toolchain + ("" if backend == "example" else f"-{backend}"))
+    backend = "xnnpack" if delegates or what.has_xnnpack else "example"
+    tree = ROOT / "build" / "targets" / (what.tree or what.toolchain + "-xnnpack" * delegates)
     files = sorted([*SEEDS, *(case.file for of_kind in cases.values() for case in of_kind)])
     options = {
         "CMAKE_TOOLCHAIN_FILE": ROOT / "cmake" / "toolchains" / f"{what.toolchain}.cmake",
@@ -100,7 +102,17 @@ def run_network(target: Target, folder: Path, case: Case) -> list[np.ndarray[Any
     with tempfile.TemporaryDirectory() as out:
         inputs = [word for path in case.inputs for word in ("--input", path)]
         runner = folder / f"executor_runner{target.build.suffix}"
-        options = ["--model", case.file, *inputs, "--runs", case.runs, "--threads", 1, "--output-dir", out]
+        options = [
+            "--model",
+            case.file,
+            *inputs,
+            "--runs",
+            case.runs,
+            "--threads",
+            target.build.threads,
+            "--output-dir",
+            out,
+        ]
         call([*target.emulator, runner, *options])
         return [np.load(Path(out) / f"output_{i}.npy") for i in range(len(case.outputs))]
 

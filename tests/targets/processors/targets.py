@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 #: What runs on a target, in the order of the page's columns.
 SUITES = {
@@ -12,6 +12,7 @@ SUITES = {
     "float32": "networks, float32",
     "int8": "networks, int8",
     "xnnpack": "networks, XNNPACK",
+    "xnnpack_int8": "networks, XNNPACK int8",
 }
 
 #: C++ tests that need no operator and no file of this machine's own: et_test_<name>.
@@ -20,24 +21,29 @@ TESTS = (
     "platform_linked", "platform_freertos", "platform_zephyr", "robustness",
 )  # fmt: skip
 
+_VECTORS = "kernels_optimized"
+#: Tests that start threads or ask for a process's pages, which WebAssembly has not, or not in this build.
+_OF_SYSTEMS = (
+    "runtime", "threads", "platform_posix", "platform_uart", "platform_freertos", "platform_zephyr",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Build:
-    """A tree in build/targets/<toolchain>; several targets may run what it makes."""
+    """A tree in build/targets; several targets may run what it makes."""
 
     toolchain: str  # cmake/toolchains/<toolchain>.cmake
     packages: str  # set of Debian packages in tools/provision_system.py
     programs: tuple[str, ...]  # that these bring
     options: tuple[str, ...] = ("-DET_BUILD_OPTIMIZED=OFF",)
     suffix: str = ""  # of programs
-    without: tuple[str, ...] = ()  # tests that are not for it
+    tests: tuple[str, ...] = TESTS
+    tree: str = ""  # folder of build/targets, where it is not named after the toolchain file
+    has_xnnpack: bool = False  # in all suites
+    threads: int = 1  # that networks run with
 
     def missing(self) -> list[str]:
         return [program for program in self.programs if shutil.which(program) is None]
-
-    @property
-    def tests(self) -> tuple[str, ...]:
-        return tuple(name for name in TESTS if name not in self.without)
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,17 @@ class Target:
     absent: Mapping[str, str] = field(default_factory=dict)  # suite -> why it is not to be had here
 
 
-_NO_XNNPACK = {"xnnpack": "third_party.txt has cpuinfo, which XNNPACK needs, for x86-64 and arm64 alone"}
+_NO_XNNPACK = dict.fromkeys(
+    ("xnnpack", "xnnpack_int8"), "third_party.txt has cpuinfo, which XNNPACK needs, for x86-64 and arm64 alone"
+)
 _AARCH64 = Build("aarch64-linux", "aarch64", ("aarch64-linux-gnu-g++", "qemu-aarch64-static"))
+#: With all kernels: tests of the vector ones compare with others than networks call.
+_NEON = replace(_AARCH64, options=("-DET_SELECT_OPS=",), tests=(_VECTORS,), tree="aarch64-neon", has_xnnpack=True)
 _ARMHF = Build("armhf-linux", "armhf", ("arm-linux-gnueabihf-g++", "qemu-arm-static"))
 _RISCV64 = Build("riscv64-linux", "riscv64", ("riscv64-linux-gnu-g++", "qemu-riscv64-static"))
 _RVV = Build("riscv64-rvv-linux", "riscv64", ("clang++", "riscv64-linux-gnu-g++", "qemu-riscv64-static"))
-_WASM = Build("wasm32", "wasm", ("em++", "node"), (), ".js", ("platform_freertos", "platform_zephyr"))
+_WASM = Build("wasm32", "wasm", ("em++", "node"), (), ".js", tuple(t for t in TESTS if t not in _OF_SYSTEMS))
+_WASM_THREADS = replace(_WASM, options=("-DET_BUILD_THREADS=ON",), tests=("threads",), tree="wasm32-threads", threads=2)
 
 
 def _qemu(name: str, sysroot: str, cpu: str) -> tuple[str, ...]:
@@ -75,6 +86,10 @@ TARGETS = {
             _qemu("aarch64", "aarch64-linux-gnu", "cortex-a53"),
         ),
         Target(
+            "aarch64-neon", "64-bit Arm, with the vector kernels (NEON)", _NEON,
+            _qemu("aarch64", "aarch64-linux-gnu", "max"),
+        ),
+        Target(
             "armhf", "32-bit Arm, Armv7-A", _ARMHF, _qemu("arm", "arm-linux-gnueabihf", "cortex-a9"), _NO_XNNPACK,
         ),
         Target(
@@ -86,5 +101,9 @@ TARGETS = {
             _qemu("riscv64", "riscv64-linux-gnu", "rv64,v=true,vlen=128,vext_spec=v1.0"), _NO_XNNPACK,
         ),
         Target("wasm32", "WebAssembly with SIMD, in node", _WASM, ("node", "--no-experimental-fetch"), _NO_XNNPACK),
+        Target(
+            "wasm32-threads", "the same, with two threads", _WASM_THREADS,
+            ("node", "--no-experimental-fetch"), _NO_XNNPACK,
+        ),
     )
 }  # fmt: skip
