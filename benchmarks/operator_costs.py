@@ -217,7 +217,7 @@ def measured(kind: str, numbers: str, programs: Path) -> dict[str, list[float]]:
 
 
 def measure(folder: Path, wanted: list[str], dtypes: list[str]) -> None:
-    """Writes the costs of the kinds in these numbers under the limit of ET_MAX_ISA to a file of the folder, or corrects it."""
+    """Writes or corrects a file of the folder: costs of the kinds in these numbers under the limit of ET_MAX_ISA."""
     if os.environ.get("ET_LIBRARY_KERNELS") != "off":
         sys.exit("operator_costs: set ET_LIBRARY_KERNELS=off, so that our kernels are measured and not the library's")
     isa = os.environ["ET_MAX_ISA"]

@@ -58,7 +58,8 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 #: Functions of positive numbers, and sums of all, which are not near 0 then.
 _POSITIVE_ONLY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "sum": torch.sum, "mean": torch.mean,
-    "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
+    "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10,
+    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
     "power": lambda x: x**1.7, "root": lambda x: x**0.5, "inverse_root": lambda x: x**-0.5,
     "power_of_number": lambda x: torch.pow(1.7, x), "power_of_tensor": lambda x: torch.pow(x, x.flip(0)),
 }  # fmt: skip

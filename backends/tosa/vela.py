@@ -149,7 +149,7 @@ class Report:
             "(Vela's estimate, not measured)",
             f"SRAM {self.sram_kib:.2f} KiB, DRAM {self.dram_kib:.2f} KiB, flash {self.flash_kib:.2f} KiB; "
             f"{self.on('NPU')} operators on the NPU, {self.on('CPU')} on the CPU",
-            f"{'cycles':>10} {'ms':>8} {'MACs':>11} {'on':3} operator, its result, its line (none: a copy of Vela's own)",
+            f"{'cycles':>10} {'ms':>8} {'MACs':>11} {'on':3} operator, result, line (none: a copy of Vela's own)",
         ]
         for layer in self.layers:
             ms = layer.cycles / self.clock_hz * 1e3

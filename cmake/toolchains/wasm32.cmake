@@ -12,8 +12,8 @@ set(features "-msimd128 -fexceptions")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-sNODERAWFS=1 -sALLOW_MEMORY_GROWTH=1 -sEXIT_RUNTIME=1")
 if(ET_BUILD_THREADS)
   string(APPEND features " -pthread")
-  # A worker of node begins when main() waits for nothing, so they are there before. main() in a worker of its own
-  # (PROXY_TO_PTHREAD) waits forever for files of some hundred kilobytes (Emscripten 3.1.6, NODERAWFS).
+  # A worker of node begins when main() waits for nothing, so they are there before. With main() in a worker of its own
+  # (PROXY_TO_PTHREAD) the network `wide` of tests/targets/processors hangs, cause not found (Emscripten 3.1.6).
   string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " -sPTHREAD_POOL_SIZE=8 -Wno-pthreads-mem-growth")
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ET_BUILD_THREADS)
