@@ -158,7 +158,7 @@ class Masked(nn.Module):
 
     def __init__(self, filters: int = 256, width: int = 128, blocks: int = 8) -> None:
         super().__init__()
-        self.code = nn.Conv1d(1, filters, 16, 8)
+        self.encode = nn.Conv1d(1, filters, 16, 8)
         self.enter = nn.Sequential(nn.GroupNorm(1, filters), nn.Conv1d(filters, width, 1))
         self.blocks = nn.ModuleList(
             nn.Sequential(
@@ -172,7 +172,7 @@ class Masked(nn.Module):
         self.decode = nn.ConvTranspose1d(filters, 1, 16, 8)
 
     def forward(self, wave: torch.Tensor) -> torch.Tensor:
-        coded = self.code(wave).relu()
+        coded = self.encode(wave).relu()
         x = self.enter(coded)
         for block in self.blocks:
             x = x + block(x)

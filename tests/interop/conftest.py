@@ -13,6 +13,22 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
+@pytest.fixture(scope="module")
+def chosen(request: pytest.FixtureRequest) -> Callable[[str], set[str]]:
+    """`chosen("test_a_file")`: the names that this run gives the file's test, as `--parts` leaves some out.
+
+    What the official exporter makes for a name takes seconds to minutes.
+    """
+
+    def names(test: str) -> set[str]:
+        cases = (
+            item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path
+        )
+        return {case.callspec.params["name"] for case in cases if case.originalname == test}
+
+    return names
+
+
 @pytest.fixture(scope="session")
 def peer() -> Callable[[str, Path], None]:
     """`peer("lower run", folder)`: commands of peer.py, one after the other, in the environment that `make interop` sets up.
