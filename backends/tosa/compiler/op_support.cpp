@@ -351,6 +351,9 @@ constexpr OperatorRow kRows[] = {
     {op::rnn_relu_input, "", &recurrent, nullptr},
 };
 
+constexpr const char* kDynamic =
+    "a size that is not known at compile time, and TOSA's are: export the model for one size, without dynamic_shapes";
+
 std::string type_refusal(const Target& target, const ir::Value* value) {
   if (!value->type.is_tensor()) {
     return "a number that is computed at run time";
@@ -360,8 +363,7 @@ std::string type_refusal(const Target& target, const ir::Value* value) {
     return "a tensor of rank " + number(static_cast<int64_t>(type.rank())) + ", TOSA has 6";
   }
   if (!type.is_static()) {
-    return "a size that is not known at compile time, and TOSA's are: export the model for one size, without "
-           "dynamic_shapes";
+    return kDynamic;
   }
   if (!type.is_row_major()) {
     return "another order of dims than row-major";
@@ -479,7 +481,8 @@ std::string refusal_of(const Question& q) {
     return kTaken;
   }
   if (is_conversion(q.node)) {
-    return conversion(q);
+    const std::string why = conversion(q);
+    return why.empty() && !q.node.result()->type.tensor.is_static() ? kDynamic : why;
   }
   const OperatorRow* row = find_operator(q.node.op);
   std::string why;
