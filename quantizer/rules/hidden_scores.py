@@ -1,7 +1,7 @@
 """Attention with a mask that is known when the model is quantized, so that a scale fits its scores.
 
-What hides an element is minus infinity, or nearly. On integers it is a number below the smallest score of its row, whose
-share rounds to none.
+What hides an element is minus infinity, or nearly. On integers it is a number below the smallest score of its row,
+whose share rounds to none.
 """
 
 from collections.abc import Callable
