@@ -22,7 +22,7 @@ HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> start_of_row(const IntegerProduct& 
   const hn::ScalableTag<int32_t> d;
   const auto biases = hn::LoadU(d, p.biases + column);
   // Only rows in chains have biases here, and theirs are more by 128.
-  return p.floats.out == nullptr ? biases : hn::Neg(hn::Mul(hn::Set(d, p.floats.zeros[row] + 128), biases));
+  return !p.gives_floats ? biases : hn::Neg(hn::Mul(hn::Set(d, p.floats.zeros[row] + 128), biases));
 }
 
 /// Writes `count` results of a row; `first` counts the columns of all groups as the output has them.
@@ -33,7 +33,7 @@ HWY_INLINE void put_results(const IntegerProduct& p, size_t row, size_t column, 
   const auto put = [&](auto results, auto d_out, auto* out) HWY_ATTR {
     count >= hn::Lanes(d) ? hn::StoreU(results, d_out, out) : hn::StoreN(results, d_out, out, count);
   };
-  if (p.floats.out == nullptr) {
+  if (!p.gives_floats) {
     const hn::Rebind<int8_t, decltype(d)> d_out;
     put(hn::DemoteTo(d_out, to_output(d, p, sum, p.scales + column)), d_out, p.out + place);
     return;
