@@ -42,7 +42,7 @@ HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
 SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py odd_sizes.py)
 # Those of operators and of targets: about half of the time of all Python tests.
-OF_OPERATORS := tests/ops tests/conformance tests/bench tests/interop tests/targets
+OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets
 # Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.
 PARTS ?= --parts
 FUZZED    := data_file ir_parser program_loader
