@@ -130,7 +130,7 @@ bench: build bench-setup
 	@$(PY) -m benchmarks.models
 	@$(PY) -m benchmarks.kernels
 	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python --short
-	@$(PY) -m benchmarks.written_out
+	@$(PY) -m benchmarks.spelled_out
 	@$(PY) -m benchmarks.integer_weights
 	@$(PY) -m benchmarks.lowering
 	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python

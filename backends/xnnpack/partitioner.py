@@ -45,7 +45,7 @@ class XnnpackPartitioner(Partitioner):
         isa: The processor that the file is for: "sse4.1", "avx2", "avx512", "amx" or "arm". By default ("any") the
             choice must do for avx2 and avx512. Figures for amx and arm are derived, not measured.
         always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
-            written out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
+            spelled out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
             which do them at least as fast as a call of the delegate. Files for the official runtime
             (``compatible=True``), which has no such kernels, have functions and steps in the delegate in any case, and
             products of floats with integer weights.
@@ -88,7 +88,7 @@ class XnnpackPartitioner(Partitioner):
         return not self._leaves_functions
 
     def for_compatible(self) -> "XnnpackPartitioner":
-        """Takes what is left to kernels that the official runtime has not: written-out functions, recurrent steps and others."""
+        """Takes what is left to kernels that the official runtime has not: spelled-out functions, recurrent steps and others."""
         other = copy.copy(self)
         other._leaves_functions = False
         other._isa = ""

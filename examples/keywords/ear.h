@@ -1,4 +1,4 @@
-// What hears on the device: levels of a stream, whether somebody speaks, and which keyword the scores say.
+// What hears on the device: levels of a stream, whether there is speech, and which keyword the scores say.
 //
 // For: the device, the Linux program and, through ctypes, Python: all three get the same integers.
 //
@@ -34,7 +34,7 @@ struct Ear {
 extern "C" {
 size_t ear_size();
 void ear_reset(application::Ear* ear);
-/// Takes 20 ms; true while somebody speaks.
+/// Takes 20 ms; true while there is speech.
 bool ear_listen(application::Ear* ear, const int16_t* hop);
 /// The levels of the last second: int8 [49, 20], in steps of 0.75 dB.
 void ear_window(const application::Ear* ear, int8_t* window);

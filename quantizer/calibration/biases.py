@@ -14,11 +14,13 @@ from collections import Counter
 from typing import Any
 
 import torch
-from executorch_py.quantizer.rules.lifting import constant_value, held
+from executorch_py.quantizer.rules.lifting import constant_value
 from executorch_py.quantizer.rules.matching import CONV, CONV_TRANSPOSE, LINEAR, is_constant
 from executorch_py.quantizer.spec.pt2e import UniformQuantizationObserverBase
 from executorch_py.quantizer.spec.weight_observers import PerChannelMSEObserver
 from torch import fx
+
+from executorch_py.graphs.nodes import module_attribute
 
 #: Largest integer of a bias that is aimed at; lowering takes up to twice as much, and the rest of int32 is for the sum.
 LARGEST = 2**29
@@ -94,7 +96,7 @@ def _replace(converted: fx.GraphModule, node: fx.Node, bias: fx.Node, value: tor
         node.replace_input_with(bias, new)
         return
     owner, _, last = name.rpartition(".")
-    is_parameter = isinstance(held(converted, name), torch.nn.Parameter)
+    is_parameter = isinstance(module_attribute(converted, name), torch.nn.Parameter)
     setattr(
         converted.get_submodule(owner), last, torch.nn.Parameter(value, requires_grad=False) if is_parameter else value
     )

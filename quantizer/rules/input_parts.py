@@ -77,7 +77,7 @@ def share_input_scales(converted: fx.GraphModule) -> None:
 
 
 def _taken_as_integers(x: fx.Node) -> tuple[list[fx.Node], list[fx.Node]] | None:
-    """What moves elements of an input, and the quantize nodes behind; None where somebody reads floats, or nothing moves."""
+    """What moves elements of an input, and the quantize nodes behind; None where floats are read, or nothing moves."""
     moves: list[fx.Node] = []
     ends: list[fx.Node] = []
     elements = {x}

@@ -27,6 +27,7 @@ from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils import _pytree as pytree
 
 from executorch_py.errors import InternalError
+from executorch_py.graphs.nodes import fake_mode_of, module_attribute
 from executorch_py.graphs.rewriting import argument_of, with_guards_of
 
 from .loops import given_to_bodies
@@ -169,7 +170,7 @@ def constant_value(module: fx.GraphModule, node: fx.Node, known: dict[fx.Node, A
     known = {} if known is None else known
     if node not in known:
         if node.op == "get_attr":
-            known[node] = held(module, str(node.target))
+            known[node] = module_attribute(module, str(node.target))
         elif node.op == "placeholder":
             known[node] = node.meta[VALUE]
         else:
@@ -185,7 +186,7 @@ class _Lifting:
         self._graph = fx.Graph()
         self._new: dict[fx.Node, Any] = {}
         self._root = torch.nn.Module()
-        self._mode = _fake_mode_of(program)
+        self._mode = fake_mode_of(program)
         self._state: dict[str, Any] = {}
         self._constants: dict[str, Any] = {}
         self._specs: list[InputSpec] = []
@@ -220,7 +221,7 @@ class _Lifting:
             if node.op != "get_attr" or str(node.target) in self._lifted or not node.users:
                 continue
             name = str(node.target)
-            value = held(self._module, name)
+            value = module_attribute(self._module, name)
             if not isinstance(value, torch.Tensor):
                 if isinstance(value, fx.GraphModule):
                     self._type_body(value)
@@ -355,19 +356,3 @@ class _Lifting:
             verifiers=program.verifiers,
         )
         return with_guards_of(lifted, program)
-
-
-def held(module: torch.nn.Module, path: str) -> Any:
-    """The attribute at a path: ``held(model, "encoder.fc1.bias")``."""
-    value: Any = module
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
-
-
-def _fake_mode_of(program: ExportedProgram) -> Any:
-    for node in program.graph.nodes:
-        for value in pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, torch._subclasses.FakeTensor):
-                return value.fake_mode
-    return torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)

@@ -242,12 +242,6 @@ def weight_of(config: QuantizationConfig, axis: int | None = 0) -> QuantizationS
     )
 
 
-def is_groupwise(spec: QuantizationSpec) -> bool:
-    """Whether the scales of a weight's spec belong to groups of columns."""
-    cls = _class_of(spec.observer_or_fake_quant_ctr)
-    return isinstance(cls, type) and issubclass(cls, GroupwiseObserver)
-
-
 def _class_of(made_by: Any) -> Any:
     """The class behind ``cls.with_args(…)``."""
     return getattr(getattr(made_by, "p", None), "func", made_by)

@@ -15,8 +15,6 @@ from executorch_py.graphs.recurrent import a_recurrent_layer, scan
 
 from .torch_weights import PackedCell, PackedWeight
 
-_Linear = Callable[..., torch.Tensor]
-
 
 def linear_dynamically(x: torch.Tensor, weight: PackedWeight, reduce_range: bool = True) -> torch.Tensor:
     """A linear layer whose input is quantized in the call, as torch has it; with a weight of float16 it is not."""

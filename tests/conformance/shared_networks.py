@@ -78,7 +78,7 @@ class SharedNetwork(nn.Module):
                 "halves",
                 "scaled",
                 "shifted",
-                "written out",
+                "spelled out",
             )
         )
         newest = count - 1 if self.random.random() < 0.7 else self.random.randrange(count)
@@ -104,7 +104,7 @@ class SharedNetwork(nn.Module):
             elif kind == "shifted":
                 values.append(a + self.shift if which % 2 else a * self.shift)
             elif (
-                kind == "written out" and not self.spatial
+                kind == "spelled out" and not self.spatial
             ):  # a product with a weight that layers have, and a bias of several
                 weight = self.layers[which % len(self.layers)].weight
                 values.append((a @ weight, a @ weight.t() + self.shift, torch.addmm(self.shift, a, weight))[which % 3])

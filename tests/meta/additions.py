@@ -196,12 +196,12 @@ const ir::TensorType& tensor(const ir::Match& m,""",
             "src/cpp/passes/recognise_norms.cpp",
             "/// Patterns, and what their matches become.",
             """\
-std::optional<WrittenOut> squared_relu(const ir::Match& m, const ir::Program&, bool) {
+std::optional<SpelledOut> squared_relu(const ir::Match& m, const ir::Program&, bool) {
   if (!are_tensors(m) || m.value("x") == nullptr || tensor(m, "x") != tensor(m, "y") ||
       !is_floating(tensor(m, "x").dtype)) {
     return std::nullopt;
   }
-  WrittenOut found;
+  SpelledOut found;
   found.root = m.root();
   found.nodes = m.nodes;
   found.op = op::et_squared_relu;

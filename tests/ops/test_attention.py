@@ -1,4 +1,4 @@
-"""Attention: written out as T5, Whisper and GPT do it in their eager forms, in doubles, in floats of 16 bits."""
+"""Attention: spelled out as T5, Whisper and GPT do it in their eager forms, in doubles, in floats of 16 bits."""
 
 from __future__ import annotations
 

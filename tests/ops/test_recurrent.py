@@ -309,7 +309,7 @@ def test_a_cell_without_a_batch() -> None:
     close(load(torch.export.export(model, inputs)), model, inputs)
 
 
-class WrittenOut(nn.Module):
+class SpelledOut(nn.Module):
     """A cell of one's own: products and gates."""
 
     gates = 4
@@ -327,7 +327,7 @@ class WrittenOut(nn.Module):
         return h, c
 
 
-class GruWrittenOut(WrittenOut):
+class GruSpelledOut(SpelledOut):
     """The new state as torch computes it."""
 
     gates = 3
@@ -343,19 +343,19 @@ class GruWrittenOut(WrittenOut):
         return n + z * (h - n)
 
 
-class GruOfThePaper(GruWrittenOut):
+class GruOfThePaper(GruSpelledOut):
     """The new state as the documentation of torch.nn.GRU has it."""
 
     def new_state(self, z: torch.Tensor, n: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         return (1 - z) * n + z * h
 
 
-CELLS = {WrittenOut: "lstm", GruWrittenOut: "gru", GruOfThePaper: "gru"}
+CELLS = {SpelledOut: "lstm", GruSpelledOut: "gru", GruOfThePaper: "gru"}
 
 
 @pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("hidden", [1, 16, 37])
-def test_gates_that_are_written_out_are_one_operator(hidden: int, kind: type[WrittenOut]) -> None:
+def test_gates_that_are_spelled_out_are_one_operator(hidden: int, kind: type[SpelledOut]) -> None:
     torch.manual_seed(0)
     model = kind(hidden).eval()
     inputs = (torch.randn(3, 2, 5), torch.randn(2, hidden), torch.randn(2, hidden))
@@ -372,7 +372,7 @@ def test_gates_that_are_written_out_are_one_operator(hidden: int, kind: type[Wri
 
 @pytest.mark.parametrize("kind", CELLS)
 @pytest.mark.parametrize("dtype", [dtype for dtype in LIMITS if dtype != torch.float32], ids=str)
-def test_gates_of_other_floats_stay_written_out(dtype: torch.dtype, kind: type[WrittenOut]) -> None:
+def test_gates_of_other_floats_stay_spelled_out(dtype: torch.dtype, kind: type[SpelledOut]) -> None:
     torch.manual_seed(0)
     model = kind(16).eval().to(dtype)
     inputs = tuple(torch.randn(shape, dtype=dtype) for shape in ((3, 2, 5), (2, 16), (2, 16)))
@@ -384,14 +384,14 @@ def test_gates_of_other_floats_stay_written_out(dtype: torch.dtype, kind: type[W
             torch.testing.assert_close(one, other)
 
 
-class Watched(GruWrittenOut):
+class Watched(GruSpelledOut):
     """A gate that is a result, too."""
 
     def new_state(self, z: torch.Tensor, n: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         return super().new_state(z, n, h) + z
 
 
-class OtherGates(GruWrittenOut):
+class OtherGates(GruSpelledOut):
     """A row of gates for all rows of the state."""
 
     def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -399,7 +399,7 @@ class OtherGates(GruWrittenOut):
 
 
 @pytest.mark.parametrize("kind", [Watched, OtherGates])
-def test_gates_that_are_no_cells_stay(kind: type[WrittenOut]) -> None:
+def test_gates_that_are_no_cells_stay(kind: type[SpelledOut]) -> None:
     torch.manual_seed(0)
     model = kind(16).eval()
     inputs = (torch.randn(3, 2, 5), torch.randn(2, 16), torch.randn(2, 16))

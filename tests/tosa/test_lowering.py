@@ -151,7 +151,7 @@ def test_same_numbers_as_the_kernels(name: str) -> None:
 
 
 class _Attention(nn.Module):
-    """Attention with its heads written out."""
+    """Attention with its heads spelled out."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -4,7 +4,7 @@
 /// what the device does at once. Not for: deciding what the backend takes; op_support.py has done that, and what comes
 /// here all the same is an error.
 ///
-/// Place: the driver calls preprocess between the passes before and after the cut.
+/// Place: the driver calls preprocess between the passes before and after delegation.
 #pragma once
 
 #include "passes/backend_compiler.h"

@@ -305,7 +305,7 @@ std::string conversion(const Question& q) {
 
 /// Of the profile FP; in INT a quantizer writes the steps.
 std::string recurrent(const Question&) {
-  return "a recurrent layer, whose steps are not written out: call an nn.LSTMCell or nn.GRUCell for each, or quantize";
+  return "a recurrent layer, whose steps are not spelled out: call an nn.LSTMCell or nn.GRUCell for each, or quantize";
 }
 
 constexpr OperatorRow kRows[] = {

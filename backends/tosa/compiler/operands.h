@@ -1,6 +1,6 @@
 /// Operands of operators that work element by element, brought to one form and one rank.
 ///
-/// For: emit_elementwise.cpp, real_elementwise.cpp.
+/// For: emit_elementwise.cpp, float_elementwise.cpp.
 #pragma once
 
 #include "backends/tosa/compiler/lowering.h"

@@ -223,7 +223,7 @@ Error emit_view(Lowering& lowering, const ir::Node& node) {
     lowering.set_swapped(to, id);
     return Error::Ok;
   }
-  // Without rows of its own the source is turned in any case: here, or behind, where somebody asks for rows.
+  // Without rows of its own the source is turned in any case: here, or behind, where rows are wanted.
   const bool only_image = lowering.form_of(from) == Form::kImage && !lowering.has(from, Form::kRowMajor);
   const bool joins = same_pixels(in, out) && (only_image || becomes_rows(to));
   const bool splits = same_pixels(out, in) && (only_image || becomes_image(to));

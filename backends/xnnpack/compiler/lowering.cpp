@@ -293,7 +293,7 @@ uint32_t Lowering::id_of(const ir::Value* value, Form form) {
     return forms_[value].ids[static_cast<size_t>(form)] = add_constant(value, *constant, form);
   }
   if (dequantized(value) != nullptr && !has(value, Form::kRowMajor) && !has(value, Form::kImage)) {
-    const uint32_t from = id_of(integers(value), form);  // somebody wants numbers: convert
+    const uint32_t from = id_of(integers(value), form);  // a reader wants numbers: convert
     const uint32_t to = define(value, form);
     writer.add_unary(payload::NodeUnion_Convert, from, to, value->producer()->debug_handle);
     return to;

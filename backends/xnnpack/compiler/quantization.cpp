@@ -82,7 +82,7 @@ Error emit_quantize(Lowering& lowering, const ir::Node& node) {
   return Error::Ok;
 }
 
-// The float form is made when somebody asks for it: Lowering::id_of.
+// The float form is made when a reader wants it: Lowering::id_of.
 Error emit_dequantize(Lowering& lowering, const ir::Node& node) {
   const ir::Value* integers = node.args()[0].value();
   if (lowering.parameters(integers) == nullptr) {

@@ -14,7 +14,7 @@ class DequantizedFilter {
   /// MemoryAllocationFailed; those of check_integer_filter.
   Error make(const char* op, const PrepareContext& context, Span<EValue* const> args);
 
-  /// Makes the floats, once it is known that somebody packs them. Requires make.
+  /// Makes the floats, once it is known that they will be packed. Requires make.
   void fill() { dequantize(integers_, copy_.data<float>()); }
 
   const IntegerFilter& integers() const { return integers_; }

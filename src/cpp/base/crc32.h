@@ -1,6 +1,6 @@
 /// CRC-32 (ISO 3309, as zip and Ethernet have it): whether bytes in flash are those that were written.
 ///
-/// For: firmware that checks its model, and what it keeps over a reset. Not for: bytes that somebody may want to forge.
+/// For: firmware that checks its model, and what it keeps over a reset. Not for: bytes that an attacker may forge.
 ///
 ///     if (crc32(model, nbytes) != kModelChecksum) …
 ///

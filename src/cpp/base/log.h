@@ -16,7 +16,7 @@ namespace et {
 
 /// How bad a message is. Values grow with severity.
 enum class LogLevel : uint8_t {
-  kDebug = 0,    ///< Of use to somebody who works on the runtime.
+  kDebug = 0,    ///< Of use to those who work on the runtime.
   kInfo = 1,     ///< A notice, nothing is wrong.
   kWarning = 2,  ///< Something is slower or less exact than the user may expect.
   kError = 3,    ///< Goes with an Error that is being returned: what is wrong.
@@ -32,7 +32,7 @@ using LogHook = void (*)(LogLevel level, const char* file, int line, const char*
 LogHook set_log_hook(LogHook hook);
 
 /// Sees each message before the hook, on the thread that logs; true means that it keeps it. For the thread pool, which
-/// brings messages of its workers to the thread that waits for them (threads/pthread_pool.cpp).
+/// brings messages of its workers to the thread that waits for them (threads/message_relay.cpp).
 using LogRelay = bool (*)(LogLevel level, const char* file, int line, const char* message, size_t length);
 /// Installs the one relay of the process. Threads: safe at any time.
 void set_log_relay(LogRelay relay);

@@ -7,7 +7,7 @@
 ///     _core.set_exception_factory(make_exception)
 ///     make_exception(code: int, message: str, diagnostics: list[dict]) -> BaseException
 ///
-/// Without a factory (somebody imports _core alone) the exception is a RuntimeError with the same text.
+/// Without a factory (_core was imported alone) the exception is a RuntimeError with the same text.
 /// The message is what the caller gives, or else the last error that this thread sent to the log hook and the context
 /// lines after it: the text that came with the error (base/log.h).
 ///

@@ -77,7 +77,7 @@ void install() {
   }
 }
 
-/// Puts back what was there, unless somebody has installed a handler meanwhile.
+/// Puts back what was there, unless another handler was installed meanwhile.
 void remove() {
   struct sigaction current;
   if (sigaction(SIGINT, nullptr, &current) == 0 && is_ours(current)) {

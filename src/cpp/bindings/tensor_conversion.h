@@ -137,11 +137,11 @@ class OutputBlock {
   Header* block_ = nullptr;
 };
 
-/// An array over memory that somebody else owns and `owner` keeps alive: what a backend written in Python gets.
+/// An array over memory that `owner` keeps alive: what a backend written in Python gets.
 pybind11::object numpy_view(void* data, ScalarType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
                             pybind11::handle owner, bool writable);
 
-/// A tensor of `library` over memory that somebody else owns and `owner` keeps alive; writing it writes that memory.
+/// A tensor of `library` over memory that `owner` keeps alive; writing it writes that memory.
 /// Errors (CoreError): NotSupported bfloat16 for numpy without ml_dtypes.
 pybind11::object live_view(TensorLibrary library, const runtime::Tensor& tensor, pybind11::object owner);
 

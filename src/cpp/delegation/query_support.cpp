@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "delegation/leave_conversions.h"
-#include "delegation/leave_written_out.h"
+#include "delegation/leave_spelled_out.h"
 #include "delegation/outline_delegates.h"
 #include "delegation/outline_part.h"
 #include "delegation/weigh_parts.h"
@@ -61,7 +61,7 @@ class Query {
     const auto refuse = [this](ir::Node& node, std::string why) { leave(node, std::move(why)); };
     leave_conversions(graph, refuse);
     if (leaving.functions) {
-      leave_written_out(graph, program_, compiler_, processors_of(leaving), refuse);
+      leave_spelled_out(graph, program_, compiler_, processors_of(leaving), refuse);
     }
   }
 

@@ -24,7 +24,7 @@ struct NodeSupport {
 /// What is left to kernels although the backend would take it.
 struct Leaving {
   bool parts = true;                      ///< nodes of parts that BackendCompiler::offer refuses
-  bool functions = true;                  ///< what our kernels do as one operator (leave_written_out.h)
+  bool functions = true;                  ///< what our kernels do as one operator (leave_spelled_out.h)
   std::vector<ops::TargetIsa> isas = {};  ///< parts that cost more on these processors; none: costs do not decide
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kAttention = op::scaled_dot_product_attention;
 using namespace ops::arguments::scaled_dot_product_attention;
 
-const ir::Pattern kWrittenOut = R"(
+const ir::Pattern kSpelledOut = R"(
   out = bmm(WEIGHTS, value)
   WEIGHTS = view(WEIGHTS, _) | weights
   weights = _softmax(MASKED | HIDDEN, -1, 0)
@@ -310,7 +310,7 @@ bool drop_open_mask(const ir::Program& program, ir::Node& attention) {
 PassInfo FuseAttention::info() const {
   return PassInfo::extension(
       "fuse-attention",
-      "Finds attention that is written out; shares keys of head groups, drops masks that hide nothing");
+      "Finds attention that is spelled out; shares keys of head groups, drops masks that hide nothing");
 }
 
 Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
@@ -321,7 +321,7 @@ Result<Changed> FuseAttention::run(ir::Graph& graph, PassContext& context) {
     }
     std::optional<Match> attention;
     const auto where = [&](const ir::Match& match) { return (attention = attention_of(match)).has_value(); };
-    if (kWrittenOut.match(*node, context.program, where)) {
+    if (kSpelledOut.match(*node, context.program, where)) {
       fuse(*attention);
     }
     return attention.has_value();

@@ -4,7 +4,7 @@
 
 namespace et::passes {
 
-/// Finds attention that is written out, and lets it share keys and values between heads.
+/// Finds attention that is spelled out, and lets it share keys and values between heads.
 ///
 ///   softmax(q @ k.T * scale + mask) @ v   =>   scaled_dot_product_attention(q, k, v, mask, scale)
 ///

@@ -4,7 +4,7 @@
 
 namespace et::passes {
 
-/// Finds what a step of a GRU does between its two products and its new state, written out, as in layers that are taken
+/// Finds what a step of a GRU does between its two products and its new state, spelled out, as in layers that are taken
 /// apart for quantization and in cells that a program calls.
 ///
 ///   ir, iz, in = split(input);  hr, hz, hn = split(hidden);  r = sigmoid(ir + hr);  z = sigmoid(iz + hz)

@@ -4,7 +4,7 @@
 
 namespace et::passes {
 
-/// Finds what a step of an LSTM does with its gates, written out, as in layers that are taken apart for quantization
+/// Finds what a step of an LSTM does with its gates, spelled out, as in layers that are taken apart for quantization
 /// and in cells that a program calls.
 ///
 ///   i, f, g, o = split(gates);  c' = sigmoid(f) * c + sigmoid(i) * tanh(g);  h' = sigmoid(o) * tanh(c')

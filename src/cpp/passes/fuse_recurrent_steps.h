@@ -24,8 +24,8 @@ namespace et::passes {
 ///
 /// Requires: Stage::kEdge, verified; after fuse-lstm-gates, fuse-gru-gates and fuse-quantized. An extension: the
 ///           operator is ours.
-/// Ensures:  the integers and floats of every step stay the same; integers have 8 bits. A last state that somebody
-///           reads is a part of the operator's result.
+/// Ensures:  the integers and floats of every step stay the same; integers have 8 bits. A last state that is
+///           read is a part of the operator's result.
 /// Cost:     O(nodes).
 /// Example:  see golden/fuse_recurrent_steps.ir
 class FuseRecurrentSteps final : public Pass {

@@ -8,17 +8,17 @@ namespace {
 
 constexpr std::string_view kBeforeCut[] = {
     "canonicalise-dim-order",    // first: what follows compares types, and they shall not differ by order alone
-    "quantize-borders",          // before the cut, so that a backend sees integers come and go
+    "quantize-borders",          // before delegation, so that a backend sees integers come and go
     "eliminate-no-ops",          // copies and views hide equal and constant expressions
     "fold-constants",            // before CSE: folded subgraphs need no comparing
-    "fold-conv-batch-norm",      // before the cut, so that a backend gets one convolution; needs folded constants
-    "fold-quantize-dequantize",  // before the cut, so that a backend sees integers pass on
+    "fold-conv-batch-norm",      // before delegation, so that a backend gets one convolution; needs folded constants
+    "fold-quantize-dequantize",  // before delegation, so that a backend sees integers pass on
     "eliminate-common-subexpressions",  // after folding has made constants of what fed them
-    "eliminate-dead-code",              // before the cut: a delegate shall not compute what nobody reads
+    "eliminate-dead-code",              // before delegation: a delegate shall not compute what nobody reads
 };
 
 constexpr std::string_view kAfterCut[] = {
-    "eliminate-no-ops",          // the cut leaves copies at its borders
+    "eliminate-no-ops",          // delegation leaves copies at its borders
     "drop-unused-results",       // before fusion, so that it finds the operators that we have fast kernels for
     "recognise-activations",     // before anything rewrites the arithmetic that they are made of
     "recognise-norms",           // the same; before fuse-attention, which looks for softmax

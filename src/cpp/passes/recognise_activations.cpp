@@ -222,10 +222,10 @@ std::vector<ir::Value*> candidates(const ir::Argument& argument) {
 }
 
 /// Goes from the inner function along the only users, and takes the last expression that is the row's.
-std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, const std::vector<ir::Node*>& below,
+std::optional<SpelledOut> climb(const Row& row, ir::Node& inner, ir::Value* x, const std::vector<ir::Node*>& below,
                                 const ir::Program& program) {
   constexpr int kMostSteps = 6;
-  std::optional<WrittenOut> best;
+  std::optional<SpelledOut> best;
   ir::Node* at = &inner;
   for (int i = 0; at != nullptr && i < kMostSteps; ++i, at = only_user(at->result())) {
     Reader reader(program, *inner.graph(), x, inner.result());
@@ -236,7 +236,7 @@ std::optional<WrittenOut> climb(const Row& row, ir::Node& inner, ir::Value* x, c
     if (!is_close(*whole, row.whole, x->type.tensor.dtype)) {
       continue;
     }
-    WrittenOut found;
+    SpelledOut found;
     found.root = at;
     found.op = row.op;
     found.args = {{x}};
@@ -269,8 +269,8 @@ bool has_bounds(const ir::Node& node, const Row& row) {
 
 }  // namespace
 
-std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Program& program) {
-  std::optional<WrittenOut> best;
+std::optional<SpelledOut> spelled_out_activation(ir::Node& node, const ir::Program& program) {
+  std::optional<SpelledOut> best;
   const std::string_view name = inner_name(node);
   for (const Row& row : kRows) {
     if (row.inner != name || !has_bounds(node, row)) {
@@ -301,7 +301,7 @@ std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Progr
         factor = argument->c[0][1];
         below = reader.nodes;
       }
-      std::optional<WrittenOut> found = climb(row, node, x, below, program);
+      std::optional<SpelledOut> found = climb(row, node, x, below, program);
       if (found && row.any_factor) {
         found->args.push_back({factor});
       }
@@ -314,11 +314,11 @@ std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Progr
 }
 
 PassInfo RecogniseActivations::info() const {
-  return {"recognise-activations", "Makes one operator of GELU, SiLU, mish or hardswish that is written out"};
+  return {"recognise-activations", "Makes one operator of GELU, SiLU, mish or hardswish that is spelled out"};
 }
 
 Result<Changed> RecogniseActivations::run(ir::Graph& graph, PassContext& context) {
-  return replace_each(graph, context, [&](ir::Node& node) { return written_out_activation(node, context.program); });
+  return replace_each(graph, context, [&](ir::Node& node) { return spelled_out_activation(node, context.program); });
 }
 
 }  // namespace et::passes

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "passes/written_out.h"
+#include "passes/spelled_out.h"
 
 namespace et::passes {
 
-/// Finds activations that are written out, and makes one operator of each.
+/// Finds activations that are spelled out, and makes one operator of each.
 ///
 ///   0.5 * x * (1 + tanh(√(2/π) * (x + 0.044715 * x³)))   =>   gelu(x, "tanh")
 ///   x * 0.5 * (1 + erf(x / √2))                          =>   gelu(x, "none")
@@ -32,6 +32,6 @@ class RecogniseActivations final : public Pass {
 };
 
 /// The activation whose inner function (tanh, erf, sigmoid, a clamp) is `node`.
-std::optional<WrittenOut> written_out_activation(ir::Node& node, const ir::Program& program);
+std::optional<SpelledOut> spelled_out_activation(ir::Node& node, const ir::Program& program);
 
 }  // namespace et::passes

@@ -87,8 +87,8 @@ bool has_types_of_norm(const ir::Match& m, const ir::Program& program, bool has_
 }
 
 /// The nodes, and the cast in front of them when nobody else reads it.
-WrittenOut nodes_of(const ir::Match& m, const ir::Value* x) {
-  WrittenOut found;
+SpelledOut nodes_of(const ir::Match& m, const ir::Value* x) {
+  SpelledOut found;
   found.root = m.root();
   found.nodes = m.nodes;
   const ir::Value* floats = m.value("x");
@@ -107,7 +107,7 @@ bool is_other(const ir::Argument& parameter, ScalarType dtype) {
   return parameter.is_value() && parameter.value()->type.tensor.dtype != dtype;
 }
 
-std::optional<WrittenOut> layer_norm(const ir::Match& m, const ir::Program& program, bool one_dtype) {
+std::optional<SpelledOut> layer_norm(const ir::Match& m, const ir::Program& program, bool one_dtype) {
   ir::Value* x = nullptr;
   if (!has_types_of_norm(m, program, true, &x) || tensor(m, "biased") != tensor(m, "middle") ||
       !is_parameter(m["bias"], tensor(m, "scaled"))) {
@@ -119,7 +119,7 @@ std::optional<WrittenOut> layer_norm(const ir::Match& m, const ir::Program& prog
       (one_dtype && (is_other(weight, type.dtype) || is_other(m["bias"], type.dtype)))) {
     return std::nullopt;
   }
-  WrittenOut found = nodes_of(m, x);
+  SpelledOut found = nodes_of(m, x);
   found.op = op::native_layer_norm;
   found.args = {{x}, {ir::Argument::List{{type.dims.back().min}}}, weight, m["bias"], {*scalar_of(program, m["eps"])}};
   std::vector<ir::Dim> dims = type.dims;
@@ -129,25 +129,25 @@ std::optional<WrittenOut> layer_norm(const ir::Match& m, const ir::Program& prog
   return found;
 }
 
-std::optional<WrittenOut> rms_norm(const ir::Match& m, const ir::Program& program, bool) {
+std::optional<SpelledOut> rms_norm(const ir::Match& m, const ir::Program& program, bool) {
   ir::Value* x = nullptr;
   if (!has_types_of_norm(m, program, false, &x) ||
       (m.value("z") != m.value("x") && m.value("z") != before_cast(m.value("x")))) {
     return std::nullopt;
   }
-  WrittenOut found = nodes_of(m, x);
+  SpelledOut found = nodes_of(m, x);
   found.op = op::et_rms_norm;
   found.args = {{x}, weight_of(m), {*scalar_of(program, m["eps"])}};
   return found;
 }
 
-std::optional<WrittenOut> softmax(const ir::Match& m, const ir::Program&, bool) {
+std::optional<SpelledOut> softmax(const ir::Match& m, const ir::Program&, bool) {
   const auto has_type_of_x = [&](std::string_view name) { return tensor(m, name) == tensor(m, "x"); };
   if (!are_tensors(m) || m.value("x") == nullptr || m["dim"].as<int64_t>() == nullptr || !has_type_of_x("y") ||
       !has_type_of_x("e") || !has_type_of_x("difference") || !is_floating(tensor(m, "x").dtype)) {
     return std::nullopt;
   }
-  WrittenOut found;
+  SpelledOut found;
   found.root = m.root();
   found.nodes = m.nodes;
   found.op = op::_softmax;
@@ -158,14 +158,14 @@ std::optional<WrittenOut> softmax(const ir::Match& m, const ir::Program&, bool) 
 /// Patterns, and what their matches become.
 struct Row {
   const ir::Pattern& pattern;
-  std::optional<WrittenOut> (*operator_of)(const ir::Match& match, const ir::Program& program, bool one_dtype);
+  std::optional<SpelledOut> (*operator_of)(const ir::Match& match, const ir::Program& program, bool one_dtype);
 };
 constexpr Row kRows[] = {{kLayerNorm, layer_norm}, {kRmsNorm, rms_norm}, {kSoftmax, softmax}};
 
 }  // namespace
 
-std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype) {
-  std::optional<WrittenOut> found;
+std::optional<SpelledOut> spelled_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype) {
+  std::optional<SpelledOut> found;
   for (const Row& row : kRows) {
     const auto where = [&](const ir::Match& match) {
       found = row.operator_of(match, program, one_dtype);
@@ -180,12 +180,12 @@ std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& pr
 }
 
 PassInfo RecogniseNorms::info() const {
-  return {"recognise-norms", "Makes one operator of a layer norm, an RMS norm or a softmax that is written out"};
+  return {"recognise-norms", "Makes one operator of a layer norm, an RMS norm or a softmax that is spelled out"};
 }
 
 Result<Changed> RecogniseNorms::run(ir::Graph& graph, PassContext& context) {
   return replace_each(graph, context, [&](ir::Node& node) {
-    return written_out_norm(node, context.program, context.options.compatible);
+    return spelled_out_norm(node, context.program, context.options.compatible);
   });
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "passes/written_out.h"
+#include "passes/spelled_out.h"
 
 namespace et::passes {
 
-/// Finds norms over the last dimension that are written out, and softmax, and makes one operator of each.
+/// Finds norms over the last dimension that are spelled out, and softmax, and makes one operator of each.
 ///
 ///   x * rsqrt(mean(x²) + eps) * weight                =>   rms_norm(x, weight, eps)
 ///   (x - mean(x)) / sqrt(var(x) + eps) * weight + b   =>   native_layer_norm(x, [n], weight, b, eps)
@@ -29,6 +29,6 @@ class RecogniseNorms final : public Pass {
 
 /// The norm or softmax whose result `node` makes. With `one_dtype` a layer
 /// norm's parameters have its element type, as the published kernel demands.
-std::optional<WrittenOut> written_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype = false);
+std::optional<SpelledOut> spelled_out_norm(ir::Node& node, const ir::Program& program, bool one_dtype = false);
 
 }  // namespace et::passes

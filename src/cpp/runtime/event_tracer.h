@@ -87,7 +87,7 @@ class EventTracer {
   virtual void record_allocation(uint32_t allocator, size_t nbytes) {
     static_cast<void>(allocator), static_cast<void>(nbytes);
   }
-  /// A number that somebody counted, at the current instruction.
+  /// A number that the caller counted, at the current instruction.
   virtual void record_counter(std::string_view name, int64_t value) {
     static_cast<void>(name), static_cast<void>(value);
   }

@@ -162,7 +162,7 @@ struct KernelTable {
 /// The kernels a Method may use. Holds pointers to tables; the tables must outlive it.
 class KernelRegistry {
  public:
-  static constexpr size_t kMaxTables = 96;  // the vector kernels are some fifty, one a source file
+  static constexpr size_t kMaxTables = 96;  // the vector kernels are some seventy, one a source file
 
   /// Adds a table. Errors: RegistrationExceedingMaxKernels when kMaxTables are in use.
   /// Threads: not during a load; the Python Runtime locks.

@@ -121,7 +121,7 @@ class SharedPool final : public ThreadPool {
     last_end_ns_.store(now_ns(), std::memory_order_relaxed);
   }
 
-  /// The workers, held for the caller; nullptr when there is one thread or somebody holds it.
+  /// The workers, held for the caller; nullptr when there is one thread or the workers are held.
   WorkerPool* acquire() {
     const size_t count = num_threads();
     if (count == 1) {

@@ -202,7 +202,7 @@ NOT_HERE: dict[str, str] = {
     "exir.error": "errors are classes of executorch_py.errors, and each is the builtin exception that fits as well",
     "exir.graph": "graphs are torch.fx graphs",
     "exir.graph_module": "helpers of the published package's own; exir.backend.utils.nodes_with_bodies walks into branches",
-    "exir.lowered_backend_module": "lowering.cut cuts parts out of graphs; get_lowered_submodules finds them",
+    "exir.lowered_backend_module": "lowering.extraction takes parts out of graphs; get_lowered_submodules finds them",
     "exir.memory_planning": "greedy and naive are here without the tables inside; the compiler's planner is C++",
     "exir.native": _IN_CPP,
     "exir.operator": _IN_CPP,

@@ -86,7 +86,7 @@ def _count(table: dict[str, DelegationBreakdown], node: fx.Node, is_delegated: b
 
 
 def _num_parts(tagged: set[fx.Node]) -> int:
-    from executorch_py.lowering.cut import convex_groups
+    from executorch_py.lowering.extraction import convex_groups
 
     by_tag: dict[str, set[fx.Node]] = {}
     for node in tagged:

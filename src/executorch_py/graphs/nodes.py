@@ -17,6 +17,9 @@ from typing import Any
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from executorch_py.graphs.quantization import Quantization
 from executorch_py.operator_facts import OPERATORS
@@ -26,6 +29,7 @@ __all__ = [
     "REARRANGING",
     "arguments_of",
     "constant_nodes",
+    "fake_mode_of",
     "is_dynamic",
     "is_value_preserving",
     "iterate_arguments",
@@ -117,6 +121,15 @@ def is_dynamic(node: fx.Node) -> bool:
     """Whether a quantize or dequantize node's parameters are computed from the value at run time."""
     scale = _first(arguments_of(node), "scale", "scales")
     return isinstance(scale, fx.Node) and kind_of(scale) == "choose"
+
+
+def fake_mode_of(program: ExportedProgram) -> FakeTensorMode:
+    """The mode of the program's fake tensors; a new one where it has none."""
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, FakeTensor):
+                return value.fake_mode
+    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def module_attribute(module: torch.nn.Module, path: str) -> Any:

@@ -26,8 +26,8 @@ from executorch_py.graphs.recurrent import unroll_recurrent
 from executorch_py.graphs.rewriting import copied, nodes_with_bodies
 from executorch_py.graphs.sources import source_of
 
-from .cut import convex_groups, extract, replace
 from .delegated import Delegated
+from .extraction import convex_groups, extract, replace
 from .lowered_backend_module import LoweredBackendModule
 
 _TAG = "delegation_tag"

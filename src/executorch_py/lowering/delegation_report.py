@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from torch import fx
 from torch._ops import OpOverload
@@ -12,6 +11,7 @@ from torch.export import ExportedProgram
 from executorch_py import _core
 from executorch_py.exir.backend.utils import refusals_of
 from executorch_py.export.importer.programs import Imported
+from executorch_py.graphs.nodes import module_attribute
 from executorch_py.graphs.sources import source_of
 
 from .delegation_table import DelegatedOperator, DelegationReport
@@ -48,7 +48,7 @@ def _graph(
         if node.op == "call_function" and isinstance(node.target, OpOverload):
             rows.append(_row(node, backends.get(node.meta.get(_TAG, ""), ""), parts.get(node, -1)))
         elif node.op == "get_attr":
-            held = _attribute(module, node.target)
+            held = module_attribute(module, node.target)
             if hasattr(held, "original_module") and hasattr(held, "backend_id"):
                 number = 1 + max((row.part for row in rows), default=max(parts.values(), default=-1))
                 for inner in held.original_module.graph.nodes:
@@ -64,10 +64,3 @@ def _row(node: fx.Node, backend: str, part: int) -> DelegatedOperator:
     notes = refusals_of(node)
     refusals = {backend: notes[backend]} if backend in notes else {} if backend else notes
     return DelegatedOperator(node.name, str(node.target), where, source.module_path, backend, part, refusals)
-
-
-def _attribute(module: fx.GraphModule, path: str) -> Any:
-    held: Any = module
-    for name in path.split("."):
-        held = getattr(held, name)
-    return held

@@ -5,8 +5,8 @@ from typing import Any
 from executorch_py.exir.backend.compiled_part import CompiledPart
 
 from .config import ExecutorchBackendConfig
-from .cut import whole_as_call
 from .delegated import Delegated
+from .extraction import whole_as_call
 from .program import ExecutorchProgramManager, compile_methods
 
 

@@ -17,7 +17,7 @@ from executorch_py.errors import ExecutorchError, InvalidArgumentError, InvalidT
 from executorch_py.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
 from executorch_py.graphs.rewriting import argument_of, copied
 
-from .cut import rebuilt
+from .extraction import rebuilt
 
 #: One pass, several, or several for each method by name.
 Passes = Callable[..., Any] | Sequence[Callable[..., Any]] | Mapping[str, Sequence[Callable[..., Any]]]

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.graphs.rewriting import copied
 
-from .cut import rebuilt
 from .delegated import Delegated
+from .extraction import rebuilt
 
 __all__ = ["with_outputs"]
 

@@ -117,7 +117,7 @@ TEST(DelegateParts, WhatIsBehindAPartWaitsForItsLaterMembers) {
             " a d | b | e");
 }
 
-/// Zamba2's scan over time, written out: thousands of parts in a row. With a walk over the graph for each pair of a
+/// Zamba2's scan over time, spelled out: thousands of parts in a row. With a walk over the graph for each pair of a
 /// node and a part this takes a minute.
 TEST(DelegateParts, AreManyInALongChain) {
   constexpr int kParts = 2000;

@@ -21,7 +21,7 @@ from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.backend.utils import tag_constant_data, tag_mutated_buffer
 from executorch_py.exir.dialects._ops import ops as exir_ops
-from executorch_py.lowering.cut import convex_groups
+from executorch_py.lowering.extraction import convex_groups
 
 aten = exir_ops.edge.aten
 NUMPY = {

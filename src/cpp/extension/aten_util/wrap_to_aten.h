@@ -2,7 +2,7 @@
 /// too.
 ///
 /// For: libraries that are loaded into PyTorch (they link libtorch). Not for: kernels that want at::Tensor themselves;
-/// those are ATen mode's (docs/custom_operators.md).
+/// those are ATen mode's (docs/how-to/custom_operators.md).
 ///
 ///     Error triple_out(KernelContext& context, const Tensor& x, Tensor& out);
 ///     TORCH_LIBRARY(my_ops, m) {

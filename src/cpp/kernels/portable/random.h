@@ -1,5 +1,5 @@
 /// Philox: a counter-based random generator. The same seed gives the same numbers on every machine; normal ones may
-/// differ by the rounding of logarithm and cosine (optimized/random.cpp computes those in vectors).
+/// differ by the rounding of logarithm and cosine (optimized/random/random.cpp computes those in vectors).
 ///
 /// For: rand, randn, dropout and their kin. Not for: cryptography, nor for torch's own sequence of numbers: a model
 /// that draws random numbers is compared with eager PyTorch by their distribution.

@@ -40,17 +40,6 @@ Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out) 
   return Error::Ok;
 }
 
-Sizes contiguous_strides(IntArrayRef sizes) {
-  Sizes strides;
-  strides.resize(sizes.size());
-  int64_t stride = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    strides[static_cast<int64_t>(i)] = stride;
-    stride *= sizes[i];
-  }
-  return strides;
-}
-
 void spread_strides(const Tensor& image, int64_t spatial, int64_t (&strides)[5]) {
   const int64_t lead = image.dim() - spatial;
   strides[0] = lead == 2 ? image.stride(0) : 0;

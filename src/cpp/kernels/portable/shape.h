@@ -85,9 +85,6 @@ Error normalize_dim(const char* op, int64_t dim, int64_t rank, int64_t* out);
 /// The shape two shapes broadcast to. Errors: InvalidArgument naming both.
 Error broadcast_sizes(const char* op, IntArrayRef a, IntArrayRef b, Sizes* out);
 
-/// Row-major strides, in elements.
-Sizes contiguous_strides(IntArrayRef sizes);
-
 /// Strides of an image [N, C, spatial…], or [C, spatial…], of `spatial` dimensions, in elements: batch, channel, and
 /// three spatial ones, of which those that the image lacks are 0.
 void spread_strides(const Tensor& image, int64_t spatial, int64_t (&strides)[5]);

@@ -126,7 +126,7 @@ def _arranged(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 
 def _leaving(members: set[fx.Node], order: dict[fx.Node, int]) -> list[fx.Node]:
-    """Those that somebody else uses, in the order of the graph.
+    """Those that other nodes use, in the order of the graph.
 
     A node between two of them, such as a view that the compiler took away, is no other one.
     """

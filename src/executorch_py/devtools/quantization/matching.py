@@ -36,15 +36,6 @@ from executorch_py.graphs.sources import source_of
 __all__ = ["Match", "match_graphs"]
 
 _SAME_OPERATION = {"view": "reshape", "_unsafe_view": "reshape", "permute": "permute", "mT": "transpose"}
-_BATCH_NORMS = frozenset(
-    (
-        "batch_norm",
-        "_native_batch_norm_legit",
-        "_native_batch_norm_legit_no_training",
-        "native_batch_norm",
-        "cudnn_batch_norm",
-    )
-)
 _FOLDS_BATCH_NORM = frozenset(
     (
         "conv1d",
@@ -196,17 +187,17 @@ def _users(node: fx.Node) -> list[fx.Node]:
     return found
 
 
+def _is_batch_norm(node: fx.Node) -> bool:
+    return "batch_norm" in op_name(node)  # torch has six, by how their statistics go in and out
+
+
 def _look_for_folded(node: fx.Node, counterpart: fx.Node, match: Match, taken: set[fx.Node]) -> None:
     if operation(node) not in _FOLDS_BATCH_NORM:
         return
     users = _users(counterpart)
-    if (
-        len(users) != 1
-        or op_name(users[0]) not in _BATCH_NORMS
-        or value_source(users[0].all_input_nodes[0]) is not counterpart
-    ):
+    if len(users) != 1 or not _is_batch_norm(users[0]) or value_source(users[0].all_input_nodes[0]) is not counterpart:
         return
-    if any(op_name(user) in _BATCH_NORMS for user in _users(node)):
+    if any(_is_batch_norm(user) for user in _users(node)):
         return
     norm = value = users[0]
     items = [user for user in norm.users if user.target is operator.getitem]

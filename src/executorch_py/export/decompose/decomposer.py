@@ -41,6 +41,7 @@ from executorch_py.export.dialect.operators import (
     is_whole,
 )
 from executorch_py.graphs.dtypes import dtype_code
+from executorch_py.graphs.nodes import fake_mode_of
 from executorch_py.graphs.rewriting import (
     CHECKS,
     GraphWriter,
@@ -118,7 +119,7 @@ class Decomposer:
         self._empty: dict[Any, torch.Tensor] = {}
         self._value: dict[fx.Node, Any] = {}
         self._root = torch.nn.Module()
-        self._fake_mode = _fake_mode_of(program)
+        self._fake_mode = fake_mode_of(program)
 
     # ------------------------------------------------------------------------------------------------ used by the rules
 
@@ -451,14 +452,6 @@ def _is_row_major(value: torch.Tensor) -> bool:
             return False
         expected = size * expected if not (isinstance(size, int) and size == 0) else expected
     return True
-
-
-def _fake_mode_of(program: ExportedProgram) -> Any:
-    for node in program.graph.nodes:
-        for value in pytree.tree_leaves(node.meta.get("val")):
-            if isinstance(value, torch._subclasses.FakeTensor):
-                return value.fake_mode
-    return torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
 
 
 @contextlib.contextmanager

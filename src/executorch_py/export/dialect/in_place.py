@@ -6,7 +6,7 @@ importer makes one IR node of it. The kernel works in place (runtime/in_place_ke
 needed any more, the compiler lets it have the argument's own memory.
 
 torch's functionalisation gives a second version, which says of each changed argument where it lies in a base tensor;
-``simplify`` turns that into the first one, with the view and its scatter written out.
+``simplify`` turns that into the first one, with the view and its scatter spelled out.
 """
 
 import operator

@@ -1,4 +1,4 @@
-"""fx -> et::ir::Program. The only file that knows both; it runs once, in ``to_executorch()``.
+"""fx -> et::ir::Program: the only file that knows both. For ``to_executorch()``, and where the compiler is asked before.
 
 Every argument is written in the order of the operator's schema with its defaults, every tensor gets its type (dtype,
 dims with their bounds, row-major), every node its source line. What the IR cannot say is an error that names the
@@ -162,7 +162,7 @@ class MethodImporter:
         self._with_checks = with_checks
         self._trained_file = trained_file
         self._value: dict[fx.Node, Any] = {}
-        self._pending: dict[fx.Node, Callable[[], Any]] = {}  # constants and buffers, until somebody reads them
+        self._pending: dict[fx.Node, Callable[[], Any]] = {}  # constants and buffers, until they are read
         self._input_orders: dict[str, list[int]] = {}  # of user inputs that are not row-major
 
     # ------------------------------------------------------------------------------------------------------- the method

@@ -1,7 +1,7 @@
 // Loops over pointwise blocks, compiled once a target. Included inside the target's pass only.
 //
-// There are two families. map_floats, pair_floats and their like take a functor over vectors of float (map_numbers and
-// pair_numbers: or double). map_elements and pair_elements take one over single elements of any types, whose plain
+// There are two families. map_numbers, pair_numbers and their like take a functor over vectors of float or double
+// (pair_floats: of float). map_elements and pair_elements take one over single elements of any types, whose plain
 // loops the compiler makes vectors of.
 
 #if defined(ET_KERNELS_OPTIMIZED_POINTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -53,11 +53,6 @@ HWY_INLINE void map_numbers(const Fn& fn, const PointwiseBlock& block) {
     const size_t left = HWY_MIN(lanes, n - i);
     hn::StoreN(fn(d, hn::LoadN(d, x + i, left)), d, y + i, left);
   }
-}
-
-template <class Fn>
-HWY_INLINE void map_floats(const Fn& fn, const PointwiseBlock& block) {
-  map_numbers<float>(fn, block);
 }
 
 /// Calls row(a_moves, b_moves, a, b, out, n) for the rows of a block of two operands. What does not move is one element

@@ -8,7 +8,7 @@
 /// An operator is a function that chooses:
 ///
 ///     Error choose_abs(Arguments args, PointwiseOperation* operation) {
-///       if (!fits_unary(args)) { return Error::NotSupported; }                   // the next best kernel is tried
+///       if (!is_float(*args[0])) { return Error::NotSupported; }                 // the next best kernel is tried
 ///       operation->function = abs_loop();                                        // void(const PointwiseBlock&)
 ///       operation->add_tensor(args, 0);
 ///       return Error::Ok;

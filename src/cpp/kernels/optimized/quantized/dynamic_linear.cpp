@@ -391,7 +391,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare, &run>(signature::dynamic_linear_out, kPriorityBeforeLibrary),
+    make_stateful_kernel<&prepare, &run>(signature::dynamic_linear_out, kPriorityOffering),
 };
 
 }  // namespace

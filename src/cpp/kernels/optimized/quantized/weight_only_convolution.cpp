@@ -54,7 +54,7 @@ Result<SharedCache*> packed_forms(SharedCache& shared, const IntegerFilter& f) {
   return static_cast<SharedCache*>(found);
 }
 
-/// A filter as an argument of floats, in memory that somebody else owns.
+/// A filter as an argument of floats, in memory that the caller owns.
 class DenseFilter {
  public:
   explicit DenseFilter(const IntegerFilter& f) : integers_(f) {
@@ -250,7 +250,7 @@ Error run_product(KernelContext& context, Arguments args, void* state) {
 }
 
 constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare_packed, &run_packed>(signature::weight_only_convolution_out, kPriorityBeforeLibrary),
+    make_stateful_kernel<&prepare_packed, &run_packed>(signature::weight_only_convolution_out, kPriorityOffering),
     make_stateful_kernel<&prepare_product, &run_product>(signature::weight_only_convolution_out),
 };
 

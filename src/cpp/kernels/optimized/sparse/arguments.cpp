@@ -40,7 +40,7 @@ double density_of(const SparseWeight& weight) {
          (static_cast<double>(weight.rows) * static_cast<double>(weight.columns));
 }
 
-// Times of a library's dense kernels over those of the sparse ones, both in one process and taking turns, one thread
+// Times of dense kernels over those of the sparse ones, both in one process and taking turns, one thread
 // with AVX-512 on a quiet machine, at densities of 0.3, 0.2, 0.1 and 0.05. Linear 512 to 512: 1 row 0.6, 0.5, 0.9, 1.3;
 // 4 rows 0.6, 0.6, 1.2, 1.7; 8 rows 0.9, 1.2, 2.2, 3.2; 64 rows 1.4, 2.0, 3.5, 5.4. Linear 2048 to 2048: 1 row 0.8,
 // 0.6, 1.2, 2.3; 64 rows 1.1, 1.7, 3.6, 6.6. Convolutions 1x1: 128 channels on 28x28 1.9, 2.5, 3.8, 5.6; 512 on 7x7

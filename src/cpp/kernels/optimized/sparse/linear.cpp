@@ -90,9 +90,8 @@ Error prepare_convolution(runtime::PrepareContext& context, Arguments args, void
 }
 
 constexpr Kernel kKernels[] = {
-    make_stateful_kernel<&prepare, &run>(signature::sparse_linear_out, kPriorityBeforeLibrary),
-    make_stateful_kernel<&prepare_convolution, &run_convolution>(signature::sparse_convolution_out,
-                                                                 kPriorityBeforeLibrary),
+    make_stateful_kernel<&prepare, &run>(signature::sparse_linear_out, kPriorityOffering),
+    make_stateful_kernel<&prepare_convolution, &run_convolution>(signature::sparse_convolution_out, kPriorityOffering),
 };
 
 }  // namespace

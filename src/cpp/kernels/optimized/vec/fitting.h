@@ -3,7 +3,7 @@
 /// For: every kernel of this folder. Its table entry is made from two functions: the kernel itself, as for portable
 /// ones, and a predicate over the boxed arguments. Where the predicate is false the Method takes the next best kernel.
 ///
-///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
+///     constexpr Kernel kKernels[] = {make_fitting_kernel<&mean_out, &fits>("aten::mean.out")};
 ///
 /// A predicate may use what never changes: dtypes, ranks, dim orders, numbers and lists of the program. Sizes of
 /// dynamic tensors are at their bounds then, so a kernel takes every size.
@@ -69,12 +69,6 @@ inline bool is_row_major(const EValue& value) {
 
 inline bool is_channels_last(const EValue& value) {
   return runtime::is_channels_last_dim_order(runtime::dim_order(value.to_tensor()));
-}
-
-/// fn(self, …, out): both float and in one dim order.
-inline bool fits_unary(Arguments args) {
-  const EValue& out = *args[args.size() - 1];
-  return is_float(*args[0]) && is_float(out) && same_dim_order(*args[0], out);
 }
 
 }  // namespace et::kernels::optimized

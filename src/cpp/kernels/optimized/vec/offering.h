@@ -21,7 +21,7 @@ Error offer_if_fitting(runtime::PrepareContext&, Arguments args, void** state) {
 /// The table entry of `Function` (see runtime::make_kernel) for arguments that `Fits` accepts.
 template <auto Function, bool (*Fits)(Arguments), ops::Work (*WorkOf)(Arguments)>
 constexpr Kernel make_offering_kernel(const char* name) {
-  Kernel kernel = runtime::make_kernel<Function>(name, kPriorityBeforeLibrary);
+  Kernel kernel = runtime::make_kernel<Function>(name, kPriorityOffering);
   kernel.prepare = &offer_if_fitting<Fits, WorkOf>;
   return kernel;
 }

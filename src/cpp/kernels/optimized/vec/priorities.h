@@ -26,24 +26,24 @@ constexpr std::array<Kernel, kCount> at_priority(uint8_t priority, const Kernel 
   return table;
 }
 
-// Below a library. Most of these tell themselves apart by the element type; then the order is of no consequence.
+// By priority alone. Most of these tell themselves apart by the element type; then the order is of no consequence.
 inline constexpr uint8_t kPriorityIntegers = runtime::kPriorityOptimized + 2;     ///< of up to 32 bits
 inline constexpr uint8_t kPriorityImages = runtime::kPriorityOptimized + 4;       ///< channels innermost, before planes
 inline constexpr uint8_t kPriorityWholeImages = runtime::kPriorityOptimized + 5;  ///< one result a channel
 
-/// What these cost decides, among them and against a library (runtime/kernel_offer.h).
-inline constexpr uint8_t kPriorityBeforeLibrary = 150;
+/// Kernels that offer what they cost, and are compared by it with all others that do (runtime/kernel_offer.h).
+inline constexpr uint8_t kPriorityOffering = 150;
 
 // Names of those kernels, and the order of those that offer the same or nothing: what needs the fewest multiplications
 // first, then what is for a special form, and windows, which take any, last.
-inline constexpr uint8_t kPriorityWindows = kPriorityBeforeLibrary;
-inline constexpr uint8_t kPriorityPixels = kPriorityBeforeLibrary + 1;
-inline constexpr uint8_t kPriorityTransposed = kPriorityBeforeLibrary + 2;
-inline constexpr uint8_t kPriorityDepthwise = kPriorityBeforeLibrary + 3;
-inline constexpr uint8_t kPriorityWinograd = kPriorityBeforeLibrary + 4;
-inline constexpr uint8_t kPriorityGroups = kPriorityBeforeLibrary + 6;
-inline constexpr uint8_t kPriorityTiles = kPriorityBeforeLibrary + 5;
+inline constexpr uint8_t kPriorityWindows = kPriorityOffering;
+inline constexpr uint8_t kPriorityPixels = kPriorityOffering + 1;
+inline constexpr uint8_t kPriorityTransposed = kPriorityOffering + 2;
+inline constexpr uint8_t kPriorityDepthwise = kPriorityOffering + 3;
+inline constexpr uint8_t kPriorityWinograd = kPriorityOffering + 4;
+inline constexpr uint8_t kPriorityGroups = kPriorityOffering + 6;
+inline constexpr uint8_t kPriorityTiles = kPriorityOffering + 5;
 /// A product of one row, which reads its weight in place; other linear layers are products of pixels.
-inline constexpr uint8_t kPriorityOneRow = kPriorityBeforeLibrary + 2;
+inline constexpr uint8_t kPriorityOneRow = kPriorityOffering + 2;
 
 }  // namespace et::kernels::optimized

@@ -1,8 +1,8 @@
 /// ET_KERNEL_TABLE: how a source file of this folder hands out its kernels.
 ///
-///     constexpr Kernel kKernels[] = {make_fitting_kernel<&relu_out, &fits_unary>("aten::relu.out")};
+///     constexpr Kernel kKernels[] = {make_fitting_kernel<&mean_out, &fits>("aten::mean.out")};
 ///     }  // namespace
-///     ET_KERNEL_TABLE(unary, kKernels)  // in unary.cpp, one of the TABLES of its CMakeLists.txt
+///     ET_KERNEL_TABLE(reduce, kKernels)  // in reduce.cpp, one of the TABLES of its CMakeLists.txt
 #pragma once
 
 #include "base/startup.h"

@@ -131,11 +131,6 @@ template <class T>
 HWY_INLINE T max_of(const T* x, size_t n) {
   return extreme_of<true>(x, n);
 }
-/// The least of them.
-template <class T>
-HWY_INLINE T min_of(const T* x, size_t n) {
-  return extreme_of<false>(x, n);
-}
 
 }  // namespace et::kernels::optimized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

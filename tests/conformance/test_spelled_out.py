@@ -1,4 +1,4 @@
-"""Functions that published transformers write out are found, and 16-bit results come no further from exact ones."""
+"""Functions that published transformers spell out are found, and 16-bit results come no further from exact ones."""
 
 from __future__ import annotations
 

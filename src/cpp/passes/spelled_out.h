@@ -4,7 +4,7 @@
 /// For: recognise-activations, recognise-norms, and the driver, which keeps such nodes out of a delegate that takes
 ///      only some of them. Not for: patterns with several results.
 ///
-///     std::optional<WrittenOut> found = written_out_activation(*node, program);
+///     std::optional<SpelledOut> found = spelled_out_activation(*node, program);
 ///     if (found && may_replace(*found, context)) replace(*found);
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace et::passes {
 
 /// Nodes that compute one function, and the operator that computes it in one pass over the data.
-struct WrittenOut {
+struct SpelledOut {
   ir::Node* root = nullptr;      ///< what it makes is the result
   std::vector<ir::Node*> nodes;  ///< all of them, the root too, each once
   std::string_view op;           ///< "aten::gelu"
@@ -30,15 +30,15 @@ struct WrittenOut {
 };
 
 /// Nobody outside reads what is computed on the way, nor does the operator, and all stand in one graph.
-bool is_closed(const WrittenOut& found);
+bool is_closed(const SpelledOut& found);
 
 /// True when nothing is tagged, the operator may be in the file, and the nodes are closed.
-bool may_replace(const WrittenOut& found, const PassContext& context);
+bool may_replace(const SpelledOut& found, const PassContext& context);
 
 /// Puts the operator where the root is; it takes all handles over. The nodes are erased.
-void replace(const WrittenOut& found);
+void replace(const SpelledOut& found);
 
-/// Calls find(node) -> optional<WrittenOut> for each node of the graph, from the last to the first, so that the longest
+/// Calls find(node) -> optional<SpelledOut> for each node of the graph, from the last to the first, so that the longest
 /// comes first of several that have their beginning in common. Replaces what may be replaced.
 template <typename Find>
 Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& find);
@@ -59,7 +59,7 @@ Changed replace_each(ir::Graph& graph, const PassContext& context, const Find& f
   Changed changed = Changed::kNo;
   std::reverse(nodes.begin(), nodes.end());
   for (ir::Node* const node : nodes) {
-    const std::optional<WrittenOut> found = replaced.count(node) != 0 ? std::nullopt : find(*node);
+    const std::optional<SpelledOut> found = replaced.count(node) != 0 ? std::nullopt : find(*node);
     if (!found || !may_replace(*found, context)) {
       continue;
     }

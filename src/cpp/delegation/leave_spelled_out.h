@@ -19,7 +19,7 @@ namespace et::delegation {
 
 /// `refuse(node, why)` is called for nodes of `graph` that are to be left; taken nodes carry a tag, and `refuse`
 /// removes it. `isas`: the processors whose costs count.
-void leave_written_out(ir::Graph& graph, const ir::Program& program, passes::BackendCompiler& compiler,
+void leave_spelled_out(ir::Graph& graph, const ir::Program& program, passes::BackendCompiler& compiler,
                        const std::vector<ops::TargetIsa>& isas,
                        const std::function<void(ir::Node&, std::string)>& refuse);
 

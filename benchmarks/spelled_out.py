@@ -1,6 +1,6 @@
-"""Functions that a model writes out operator by operator: as one operator, in eager PyTorch, and as the chain that they were.
+"""Functions that a model spells out operator by operator: as one operator, in eager PyTorch, and as the chain that they were.
 
-    python -m benchmarks.written_out [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
+    python -m benchmarks.spelled_out [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
 
 Activations and norms of 128 x 4096 floats, and blocks of transformers (only where the package `transformers` is installed).
 "chain ms" is our call with the passes that recognise such functions switched off, in the same run. Method and columns as in

@@ -1,4 +1,4 @@
-#include "passes/written_out.h"
+#include "passes/spelled_out.h"
 
 #include <algorithm>
 
@@ -6,15 +6,15 @@
 
 namespace et::passes {
 
-void WrittenOut::add(ir::Node* node) {
+void SpelledOut::add(ir::Node* node) {
   if (!has(node)) {
     nodes.push_back(node);
   }
 }
 
-bool WrittenOut::has(const ir::Node* node) const { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
+bool SpelledOut::has(const ir::Node* node) const { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
 
-bool is_closed(const WrittenOut& found) {
+bool is_closed(const SpelledOut& found) {
   const ir::Graph* graph = found.root->graph();
   const bool takes_its_own = std::any_of(found.args.begin(), found.args.end(), [&](const ir::Argument& argument) {
     return argument.value() != nullptr && found.has(argument.value()->producer());
@@ -29,13 +29,13 @@ bool is_closed(const WrittenOut& found) {
   });
 }
 
-bool may_replace(const WrittenOut& found, const PassContext& context) {
+bool may_replace(const SpelledOut& found, const PassContext& context) {
   const ops::OpInfo* op = ops::find_op(found.op);
   return op != nullptr && (op->is_published || !context.options.compatible) && is_closed(found) &&
          std::all_of(found.nodes.begin(), found.nodes.end(), [](const ir::Node* node) { return node->tag.empty(); });
 }
 
-void replace(const WrittenOut& found) {
+void replace(const SpelledOut& found) {
   ir::Graph& graph = *found.root->graph();
   ir::Node* created = create_like(*found.root, found.op, found.args);
   ir::Value* result = created->add_result(found.root->result()->name, found.root->result()->type);

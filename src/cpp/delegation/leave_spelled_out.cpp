@@ -1,4 +1,4 @@
-#include "delegation/leave_written_out.h"
+#include "delegation/leave_spelled_out.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ bool is_taken(const ir::Node* node) { return !node->tag.empty(); }
 
 /// A backend without costs keeps what it takes whole. One with costs makes as many passes over the data as the function
 /// has operators; the kernel makes one, behind the border of a part.
-bool is_better_inside(const passes::WrittenOut& found, const ops::WorkCosts* costs,
+bool is_better_inside(const passes::SpelledOut& found, const ops::WorkCosts* costs,
                       const std::vector<ops::TargetIsa>& isas) {
   if (!std::all_of(found.nodes.begin(), found.nodes.end(), is_taken)) {
     return false;
@@ -46,19 +46,19 @@ bool is_better_inside(const passes::WrittenOut& found, const ops::WorkCosts* cos
 
 }  // namespace
 
-void leave_written_out(ir::Graph& graph, const ir::Program& program, passes::BackendCompiler& compiler,
+void leave_spelled_out(ir::Graph& graph, const ir::Program& program, passes::BackendCompiler& compiler,
                        const std::vector<ops::TargetIsa>& isas,
                        const std::function<void(ir::Node&, std::string)>& refuse) {
   for (const auto& node : graph.nodes()) {
-    std::optional<passes::WrittenOut> found = passes::written_out_activation(*node, program);
-    found = found ? std::move(found) : passes::written_out_norm(*node, program);
+    std::optional<passes::SpelledOut> found = passes::spelled_out_activation(*node, program);
+    found = found ? std::move(found) : passes::spelled_out_norm(*node, program);
     if (!found || is_better_inside(*found, compiler.offer({found->nodes.data(), found->nodes.size()}).costs, isas)) {
       continue;
     }
     for (ir::Node* part : found->nodes) {
       if (is_taken(part)) {
         refuse(*part,
-               "it is part of " + std::string(found->op) + ", which is written out here and runs as one operator");
+               "it is part of " + std::string(found->op) + ", which is spelled out here and runs as one operator");
       }
     }
   }

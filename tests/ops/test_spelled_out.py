@@ -1,4 +1,4 @@
-"""Functions that models write out operator by operator are one instruction each, and mean the same."""
+"""Functions that models spell out operator by operator are one instruction each, and mean the same."""
 
 from __future__ import annotations
 
