@@ -172,6 +172,11 @@ def _integers() -> Iterator[tuple]:
             "et::dynamic_linear.out", real, weight, factors, torch.randn(12), group, True, False, *CLAMP, 1e-6, torch.empty(5, 12)
         )  # fmt: skip
         yield "et::quantized_embedding.out", weight, factors, None, torch.tensor([1, 3]), 32, group, torch.empty(2, 32)
+    image, filters, y = torch.randn(2, 8, 7, 6), int8(12, 4, 3, 3), torch.empty(2, 12, 7, 6)
+    lists = [[1, 1], [1, 1], [1, 1], 2, False, *CLAMP, 1e-6, None, 0.5]
+    for order in (torch.contiguous_format, torch.channels_last):
+        x, out = (tensor.to(memory_format=order) for tensor in (image, y))
+        yield "et::dynamic_convolution.out", x, filters, scales, torch.randn(12), *lists, out
     for batch, hidden in ((1, 37), (3, 16)):
         state, states = torch.randn(batch, hidden), torch.empty(4, batch, hidden)
         product = (0.05, 3, *CLAMP)

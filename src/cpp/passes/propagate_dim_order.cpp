@@ -286,8 +286,10 @@ class Regions {
                        (dtype == ScalarType::Char && (is_integer_pool || node.op == op::et_quantized_convolution)) ||
                        (dtype == ScalarType::Byte && is_integer_pool));
     // Convolutions of floats transpose their images; those of integers take no other order.
-    cost.is_plain |= is_fast && node.op == op::et_quantized_convolution && node.result()->type.tensor.rank() == 4 &&
-                     int_of(ops::EtQuantizedConvolution(node).transposed()) == 0;
+    const bool is_integer = node.op == op::et_dynamic_convolution ||
+                            (node.op == op::et_quantized_convolution && node.result()->type.tensor.rank() == 4 &&
+                             int_of(ops::EtQuantizedConvolution(node).transposed()) == 0);
+    cost.is_plain |= is_fast && is_integer;
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());
       cost.has_faster |= is_faster_channels_last(node);

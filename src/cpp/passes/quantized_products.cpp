@@ -286,6 +286,19 @@ bool fuse_float_product(ir::Program& program, ir::Node* node) {
   return true;
 }
 
+namespace {
+
+/// An image of two dimensions and a dense filter of 8 bits, or groups that fill vectors: what kernels multiply integers
+/// of.
+bool is_integer_image(const ops::Convolution& convolution, const Weight& weight) {
+  const auto groups = int_of(convolution.groups());
+  return convolution.input().value()->type.tensor.rank() == 4 && weight.type.rank() == 4 && weight.is_symmetric() &&
+         !weight.is_4_bit && int_of(convolution.transposed()) == 0 && groups && *groups > 0 &&
+         (*groups == 1 || weight.type.dims[0].max / *groups >= 4);
+}
+
+}  // namespace
+
 bool fuse_filter(ir::Program& program, ir::Node* node) {
   const bool is_clamped = node->op == op::et_convolution_clamp;
   const ops::Convolution convolution(*node);
@@ -302,14 +315,31 @@ bool fuse_filter(ir::Program& program, ir::Node* node) {
   if (!fit) {
     return false;
   }
-  std::vector<ir::Argument> args = {convolution.input(), weight_constant(program, *node, *weight),
-                                    scales_constant(program, *node, *weight),
-                                    zero_points_constant(program, *node, *weight)};
-  args.insert(args.end(), node->args().begin() + ops::arguments::convolution::kBias, node->args().end());
-  if (!is_clamped) {
-    args.insert(args.end(), 2, ir::Argument{});  // no bounds
+  const std::optional<DynamicInput> dynamic =
+      is_integer_image(convolution, *weight) ? dynamic_input(program, convolution.input()) : std::nullopt;
+  const bool is_dynamic = dynamic && !dynamic->per_token;
+  std::vector<ir::Argument> args = {is_dynamic ? ir::Argument{dynamic->floats} : convolution.input(),
+                                    weight_constant(program, *node, *weight), scales_constant(program, *node, *weight)};
+  if (is_dynamic) {
+    args.insert(args.end(), {convolution.bias(),
+                             convolution.stride(),
+                             convolution.padding(),
+                             convolution.dilation(),
+                             convolution.groups(),
+                             {dynamic->symmetric},
+                             {dynamic->quant_min},
+                             {dynamic->quant_max},
+                             {dynamic->eps}});
+  } else {
+    args.push_back(zero_points_constant(program, *node, *weight));
+    args.insert(args.end(), node->args().begin() + ops::arguments::convolution::kBias,
+                node->args().begin() + ops::arguments::convolution::kGroups + 1);
   }
-  ir::Node* created = create_like(*node, op::et_weight_only_convolution, std::move(args));
+  for (size_t bound = 0; bound < 2; ++bound) {
+    args.push_back(is_clamped ? node->args()[ops::arguments::convolution::kGroups + 1 + bound] : ir::Argument{});
+  }
+  ir::Node* created =
+      create_like(*node, is_dynamic ? op::et_dynamic_convolution : op::et_weight_only_convolution, std::move(args));
   created->add_result(node->result()->name, node->result()->type);
   replace_node(node, created);
   return true;

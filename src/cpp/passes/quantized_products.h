@@ -21,7 +21,8 @@ std::optional<ProductConstants> product_constants(ir::Program& program, ir::Node
 
 /// Makes et::dynamic_linear or et::weight_only_linear of a linear with an integer weight; true when it did.
 bool fuse_float_product(ir::Program& program, ir::Node* node);
-/// Makes et::weight_only_convolution of a convolution, clamped or not, with an integer filter; true when it did.
+/// Makes et::dynamic_convolution or et::weight_only_convolution of a convolution, clamped or not, with an integer
+/// filter; true when it did.
 bool fuse_filter(ir::Program& program, ir::Node* node);
 /// Makes et::quantized_embedding of an embedding of an integer weight; true when it did.
 bool fuse_embedding(ir::Program& program, ir::Node* node);

@@ -131,21 +131,31 @@ def _weight_only_convolution(**given: Any) -> Tensor:
     return _clamped(sums, given["min"], given["max"])
 
 
-def _dynamic_linear(**given: Any) -> Tensor:
-    """The input is quantized by what is in it, a scale for all of it or for each row."""
+def _quantized_at_the_call(given: dict[str, Any]) -> Tensor:
+    """The input as the real numbers of its integers: one scale for all of it, or one for each row."""
     q, x, dtype = torch.ops.quantized_decomposed, given["input"].float(), torch.int8
     low, high = given["quant_min"], given["quant_max"]
     choose: _Function
-    if given["per_token"]:
+    if given.get("per_token"):
         choose = q.choose_qparams_per_token if given["symmetric"] else q.choose_qparams_per_token_asymmetric
         scale, zero = choose(x, dtype)
         steps = q.quantize_per_token(x, scale.double(), zero.long(), low, high, dtype)
-        real = (steps.double() - zero) * scale.double()
-    else:
-        choose = q.choose_qparams_symmetric.tensor if given["symmetric"] else q.choose_qparams.tensor
-        scale, zero = choose(x, low, high, given["eps"], dtype)
-        real = (q.quantize_per_tensor.tensor(x, scale, zero, low, high, dtype).double() - zero) * scale
-    weight = _grouped(given["weight"], given["weight_scales"], None, x.shape[-1], given["group_size"])
+        return (steps.double() - zero) * scale.double()
+    choose = q.choose_qparams_symmetric.tensor if given["symmetric"] else q.choose_qparams.tensor
+    scale, zero = choose(x, low, high, given["eps"], dtype)
+    return (q.quantize_per_tensor.tensor(x, scale, zero, low, high, dtype).double() - zero) * scale
+
+
+def _dynamic_convolution(**given: Any) -> Tensor:
+    real = _quantized_at_the_call(given)
+    return _weight_only_convolution(
+        **{**given, "input": real, "weight_zero_points": None, "transposed": False, "output_padding": [0]}
+    )
+
+
+def _dynamic_linear(**given: Any) -> Tensor:
+    real = _quantized_at_the_call(given)
+    weight = _grouped(given["weight"], given["weight_scales"], None, real.shape[-1], given["group_size"])
     return F.linear(real, weight, None if given["bias"] is None else given["bias"].double())
 
 
@@ -207,6 +217,7 @@ FORMS: dict[str, _Function] = {
     "et_copy::_h2d_copy": lambda self: self.clone(),
     "et::addmm_clamp": lambda min, max, **rest: _clamped(torch.addmm(**rest), min, max),
     "et::convolution_clamp": _convolution,
+    "et::dynamic_convolution": _dynamic_convolution,
     "et::dynamic_linear": _dynamic_linear,
     "et::gru_gates": _gru_gates,
     "et::linear_clamp": _linear,

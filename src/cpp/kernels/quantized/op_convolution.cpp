@@ -1,16 +1,20 @@
 // et::quantized_convolution: convolution and transposed convolution of integers in one, two and three dimensions,
-// grouped or not, in any dim order.
+// grouped or not, in any dim order. et::dynamic_convolution: the same of floats that become integers at the call, not
+// transposed.
 #include "kernels/quantized/op_convolution.h"
 
 #include "base/checked_math.h"
 #include "kernels/portable/convolution_extents.h"
+#include "kernels/portable/fused_clamp.h"
 #include "kernels/quantized/affine.h"
 #include "numerics/nibbles.h"
+#include "numerics/run_time_quantization.h"
 
 namespace et::kernels::quantized {
 namespace {
 
 constexpr const char* kOp = "et::quantized_convolution";
+constexpr const char* kDynamicOp = "et::dynamic_convolution";
 
 /// Everything in three spatial dimensions: one- and two-dimensional convolutions have leading sizes of 1.
 struct Geometry : portable::ConvolutionExtents {
@@ -96,6 +100,20 @@ Sum<T> window_sum(const Geometry& g, const T* image, const Filter& filter, int32
   return sum;
 }
 
+/// Calls take(position, offset in the output) for all elements of one of its channels.
+template <typename Take>
+void for_each_position(const Geometry& g, Take take) {
+  int64_t position[3];
+  for (position[0] = 0; position[0] < g.out[0]; ++position[0]) {
+    for (position[1] = 0; position[1] < g.out[1]; ++position[1]) {
+      for (position[2] = 0; position[2] < g.out[2]; ++position[2]) {
+        take(position,
+             position[0] * g.out_strides[2] + position[1] * g.out_strides[3] + position[2] * g.out_strides[4]);
+      }
+    }
+  }
+}
+
 /// W: int8_t, or uint8_t for packed weights.
 template <typename T, typename W>
 Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, const Tensor& weight,
@@ -115,27 +133,21 @@ Error convolve(KernelContext& context, const Geometry& g, const Tensor& input, c
       T* const target = out.mutable_data_ptr<T>() + n * g.out_strides[0] + oc * g.out_strides[1];
       const Sum<T> initial = start == nullptr ? 0 : start[oc];
       const float scale = scales[oc];
-      int64_t position[3];
-      for (position[0] = 0; position[0] < g.out[0]; ++position[0]) {
-        for (position[1] = 0; position[1] < g.out[1]; ++position[1]) {
-          for (position[2] = 0; position[2] < g.out[2]; ++position[2]) {
-            const Sum<T> sum = window_sum(g, image, filter, zero_point, position, initial);
-            target[position[0] * g.out_strides[2] + position[1] * g.out_strides[3] + position[2] * g.out_strides[4]] =
-                static_cast<T>(requantize(sum, scale, surplus));
-          }
-        }
-      }
+      for_each_position(g, [&](const int64_t* position, int64_t offset) {
+        const Sum<T> sum = window_sum(g, image, filter, zero_point, position, initial);
+        target[offset] = static_cast<T>(requantize(sum, scale, surplus));
+      });
     }
   }
   return Error::Ok;
 }
 
-Error read_geometry(const Tensor& input, const Tensor& weight, const portable::ConvolutionNumbers& numbers,
-                    const Tensor& out, Geometry* g, Sizes* sizes) {
+Error read_geometry(const char* op, const Tensor& input, const Tensor& weight,
+                    const portable::ConvolutionNumbers& numbers, const Tensor& out, Geometry* g, Sizes* sizes) {
   const bool transposed = numbers.is_transposed;
   const int64_t groups = numbers.groups;
-  ET_RETURN_IF_ERROR(check_rank(kOp, "weight", weight, 3, 5));
-  ET_RETURN_IF_ERROR(check_rank(kOp, "input", input, weight.dim(), weight.dim()));
+  ET_RETURN_IF_ERROR(check_rank(op, "weight", weight, 3, 5));
+  ET_RETURN_IF_ERROR(check_rank(op, "input", input, weight.dim(), weight.dim()));
   const int64_t spatial = weight.dim() - 2;
   g->transposed = transposed;
   g->batch = input.size(0);
@@ -143,10 +155,10 @@ Error read_geometry(const Tensor& input, const Tensor& weight, const portable::C
   g->groups = groups;
   int64_t rows = weight.size(0);
   if (weight.scalar_type() == ScalarType::Byte) {  // pairs of rows: how many it is, the image on their side says
-    ET_RETURN_IF_ERROR(check_rank(kOp, "out", out, weight.dim(), weight.dim()));
+    ET_RETURN_IF_ERROR(check_rank(op, "out", out, weight.dim(), weight.dim()));
     rows = transposed ? input.size(1) : out.size(1);
     ET_CHECK_OR_RETURN(weight.size(0) == packed_count(rows), InvalidArgument,
-                       "%s: weight %s holds no pairs of %" PRId64 " rows", kOp, ShapeText(weight.sizes()).text, rows);
+                       "%s: weight %s holds no pairs of %" PRId64 " rows", op, ShapeText(weight.sizes()).text, rows);
   }
   int64_t of_groups = 0;  // channels on the side that the weight has one group of
   const bool is_known = groups > 0 && !mul_overflow(weight.size(1), groups, &of_groups);
@@ -154,11 +166,11 @@ Error read_geometry(const Tensor& input, const Tensor& weight, const portable::C
   const int64_t weight_in = transposed ? rows : of_groups;
   ET_CHECK_OR_RETURN(
       is_known && weight_in == g->in_channels && g->in_channels % groups == 0 && g->out_channels % groups == 0,
-      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", kOp,
+      InvalidArgument, "%s: input %s and weight %s do not fit together in %" PRId64 " groups", op,
       ShapeText(input.sizes()).text, ShapeText(weight.sizes()).text, groups);
   *sizes = Sizes(input.sizes());
   (*sizes)[1] = g->out_channels;
-  ET_RETURN_IF_ERROR(portable::plan_extents(kOp, input, Sizes(weight.sizes()), numbers, g, sizes->data()));
+  ET_RETURN_IF_ERROR(portable::plan_extents(op, input, Sizes(weight.sizes()), numbers, g, sizes->data()));
   portable::spread_strides(input, spatial, g->in_strides);
   portable::spread_strides(weight, spatial, g->weight_strides);
   return Error::Ok;
@@ -180,8 +192,8 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                      to_string(weight.scalar_type()));
   Geometry g;
   Sizes sizes;
-  ET_RETURN_IF_ERROR(
-      read_geometry(input, weight, {stride, padding, dilation, transposed, output_padding, groups}, out, &g, &sizes));
+  ET_RETURN_IF_ERROR(read_geometry(kOp, input, weight, {stride, padding, dilation, transposed, output_padding, groups},
+                                   out, &g, &sizes));
   ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, g.out_channels));
   ET_RETURN_IF_ERROR(check_bias(kOp, bias, g.out_channels));
   float in_scale = 0;
@@ -201,6 +213,60 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
     const auto run = is_packed ? &convolve<T, uint8_t> : &convolve<T, int8_t>;
     return run(context, g, input, weight, bias, zero_point, scales, requantize, out);
   });
+}
+
+Error dynamic_convolution_out(KernelContext& context, const Tensor& input, const Tensor& weight,
+                              const Tensor& weight_scales, const OptionalTensor& bias, IntArrayRef stride,
+                              IntArrayRef padding, IntArrayRef dilation, int64_t groups, bool symmetric,
+                              int64_t quant_min, int64_t quant_max, double eps, const std::optional<Scalar>& min,
+                              const std::optional<Scalar>& max, Tensor& out) {
+  ET_CHECK_OR_RETURN(input.scalar_type() == ScalarType::Float && out.scalar_type() == ScalarType::Float &&
+                         weight.scalar_type() == ScalarType::Char,
+                     InvalidType, "%s: input is %s, weight %s and out %s, must be torch.float32, int8 and float32",
+                     kDynamicOp, to_string(input.scalar_type()), to_string(weight.scalar_type()),
+                     to_string(out.scalar_type()));
+  const RunTimeQuantization choice{false, symmetric, quant_min, quant_max, static_cast<float>(eps)};
+  ET_CHECK_OR_RETURN(choice.is_valid(), InvalidArgument, "%s: eps %g or the range of integers is none", kDynamicOp,
+                     eps);
+  Geometry g;
+  Sizes sizes;
+  ET_RETURN_IF_ERROR(read_geometry(kDynamicOp, input, weight, {stride, padding, dilation, false, IntArrayRef(), groups},
+                                   out, &g, &sizes));
+  ET_RETURN_IF_ERROR(check_weight_scales(kDynamicOp, weight_scales, g.out_channels));
+  ET_CHECK_OR_RETURN(!bias.has_value() || (bias->scalar_type() == ScalarType::Float && bias->numel() == g.out_channels),
+                     InvalidArgument, "%s: the bias must be %" PRId64 " numbers of torch.float32", kDynamicOp,
+                     g.out_channels);
+  ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
+  portable::spread_strides(out, weight.dim() - 2, g.out_strides);
+  if (out.numel() == 0) {
+    return Error::Ok;
+  }
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(input.numel()) * sizeof(int16_t)));
+  auto* const integers = static_cast<int16_t*>(memory);  // less the zero point, in the input's order
+  float in_scale = 1;
+  const bool is_finite = choice.for_each_row(
+      input.const_data_ptr<float>(), 1, input.numel(), integers,
+      [&](int64_t, const int16_t*, const RowParameters& chosen) { in_scale = static_cast<float>(chosen.scale); });
+  ET_CHECK_OR_RETURN(is_finite, InvalidArgument, "%s: the input is not finite, so it has no integers", kDynamicOp);
+  const int64_t in_per_group = g.in_channels / groups, out_per_group = g.out_channels / groups;
+  const float* const scales = weight_scales.const_data_ptr<float>();
+  const float* const biases = bias.has_value() ? bias->const_data_ptr<float>() : nullptr;
+  float* const results = out.mutable_data_ptr<float>();
+  for (int64_t oc = 0; oc < g.out_channels; ++oc) {
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kDynamicOp);
+    const int64_t group = oc / out_per_group;
+    const Bytes filter = filter_of(g, weight.const_data_ptr<int8_t>(), group, oc);
+    const float scale = scales[weight_scales.numel() == 1 ? 0 : oc], shift = biases == nullptr ? 0.0f : biases[oc];
+    for (int64_t n = 0; n < g.batch; ++n) {
+      const int16_t* const image = integers + n * g.in_strides[0] + group * in_per_group * g.in_strides[1];
+      float* const target = results + n * g.out_strides[0] + oc * g.out_strides[1];
+      for_each_position(g, [&](const int64_t* position, int64_t offset) {
+        const auto sum = static_cast<int32_t>(window_sum(g, image, filter, 0, position, int64_t{0}));
+        target[offset] = static_cast<float>(sum) * scale * in_scale + shift;
+      });
+    }
+  }
+  return portable::clamp_in_place(kDynamicOp, min, max, out);
 }
 
 }  // namespace et::kernels::quantized

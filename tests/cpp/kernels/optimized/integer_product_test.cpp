@@ -1,7 +1,8 @@
-// Products of int8 (quantized/integer_product.h), by pairs, chains and patches, beside the plain kernels. They are
-// equal bit for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their
+// Products of int8 (quantized/integer_product.h), by pairs, chains, quads and patches, beside the plain kernels. They
+// are equal bit for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their
 // ends, and sums of weights reach the end of 16 bits.
 
+#define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "instruction_sets.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "quantized_convolution_call.h"
@@ -162,10 +163,15 @@ TEST(IntegerProduct, OffersWhatWasMeasured) {
                      runtime::cost_here(work, ops::kKernelCosts));
   };
   const std::vector<int64_t> one{1, 1}, two{2, 2};
+  if ((HWY_AVX2 & hwy::SupportedTargets()) == 0) {
+    GTEST_SKIP() << "no AVX2";
+  }
+  hwy::SetSupportedTargetsForTest(HWY_AVX2);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 64, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 32, 3, 3}, one, one, one, {1, 64, 9, 9}}, 2);
   expect_kind(WorkKind::convolution, {{1, 8, 9, 9}, {64, 8, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1);
   expect_kind(WorkKind::convolution, {{1, 64, 9, 9}, {64, 64, 3, 3}, two, one, one, {1, 64, 5, 5}}, 1);
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 TEST(IntegerProduct, AnyConvolution) {

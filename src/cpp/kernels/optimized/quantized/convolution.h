@@ -73,18 +73,23 @@ Error keep_plan(runtime::PrepareContext& context, Arguments args, const Plan& pl
   return Error::Ok;
 }
 
-/// Gives `w` the images of a call and the output its sizes. Errors: InvalidArgument for images that do not fit.
-inline Error start_rows(KernelContext& context, Arguments args, RowConvolution* w, size_t out_channels) {
-  using namespace ops::arguments::et_quantized_convolution;
-  const Tensor input = args[kInput]->to_tensor();
-  const Tensor out = args[kOut]->to_tensor();
+/// Gives `w` and the output the sizes of a call. Errors: InvalidArgument for images that do not fit.
+inline Error start_images(KernelContext& context, const char* op, const Tensor& input, const Tensor& out,
+                          size_t out_channels, RowConvolution* w) {
   ET_RETURN_IF_ERROR(conv::check_channels(input, w->channels));
   w->in_h = input.size(2);
   w->in_w = input.size(3);
   w->out_h = conv::output_extent(w->in_h, w->pad_h, w->kernel_h, w->stride_h, w->dilation_h);
   w->out_w = conv::output_extent(w->in_w, w->pad_w, w->kernel_w, w->stride_w, w->dilation_w);
-  ET_RETURN_IF_ERROR(
-      conv::resize_output(context, "et::quantized_convolution", input, out_channels, w->out_h, w->out_w, out));
+  return conv::resize_output(context, op, input, out_channels, w->out_h, w->out_w, out);
+}
+
+/// The same with the images.
+inline Error start_rows(KernelContext& context, Arguments args, RowConvolution* w, size_t out_channels) {
+  using namespace ops::arguments::et_quantized_convolution;
+  const Tensor input = args[kInput]->to_tensor();
+  const Tensor out = args[kOut]->to_tensor();
+  ET_RETURN_IF_ERROR(start_images(context, "et::quantized_convolution", input, out, out_channels, w));
   w->in = input.const_data_ptr<int8_t>();
   w->out = out.mutable_data_ptr<int8_t>();
   return Error::Ok;

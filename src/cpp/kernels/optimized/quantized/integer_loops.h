@@ -7,6 +7,7 @@
 /// |---|---|---|
 /// | chain_loop.cpp | unsigned bytes, more by 128 | from 3.3 to 4 where the weights allow it (quad_chains.h), else 7 |
 /// | pair_loop.cpp | 16 bits, less the zero point | 5: two products of 9 and 8 bits never leave 32 |
+/// | quad_loop.cpp | unsigned bytes, more by 128 | 1, of processors that have it (VNNI) |
 /// | patch_loop.cpp | transformed patches of 16 bits, for 2x2 windows of 3x3 | 2.2, and what transforms take |
 #pragma once
 
@@ -34,6 +35,12 @@ size_t chain_row_nbytes(const IntegerProduct& p);
 size_t chain_block_nbytes(const IntegerProduct& p);
 void make_chain_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_chains(const IntegerProduct& p, const IntegerBlock& block);
+
+/// False where the processor does not multiply four bytes at a time.
+bool multiplies_quads();
+size_t quad_row_nbytes(const IntegerProduct& p);
+void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block);
+void multiply_quads(const IntegerProduct& p, const IntegerBlock& block);
 
 /// Numbers of a transformed patch in each channel.
 inline constexpr size_t kPatchPoints = 16;

@@ -104,6 +104,21 @@ struct Packing {
       }
     }
   }
+  /// Vector `v` to its place among quads, [panels][quads][columns of the panel][4], and its columns' sums.
+  void put_quads(size_t v, const int8_t* quads, char* packed) const {
+    const auto [vector, width] = place(v);
+    const size_t count = product->quads();
+    auto* const sums = reinterpret_cast<int32_t*>(packed) + v * lanes;
+    char* const to = packed + sums_nbytes() + (v - vector) * lanes * 4 * count + vector * lanes * 4;
+    std::fill_n(sums, lanes, 0);
+    for (size_t q = 0; q < count; ++q, quads += 4 * lanes) {
+      std::memcpy(to + q * width * 4, quads, 4 * lanes);
+      for (size_t i = 0; i < 4 * lanes; ++i) {
+        sums[i / 4] += quads[i];
+      }
+    }
+  }
+  size_t sums_nbytes() const { return product->groups * vectors() * lanes * sizeof(int32_t); }
   /// Vector `v` to its place among pairs, [panels][pairs of depth][columns of the panel][2].
   void put_pairs(size_t v, const int8_t* quads, int8_t* packed) const {
     const auto [vector, width] = place(v);
@@ -156,16 +171,19 @@ Result<void*> pack(void* argument) {
                      record + chunks * of_a_thread);
   char* const first = scratch.get() + chunks * of_a_thread;
   IntegerForm form = p.form;
-  if (form != IntegerForm::kPatches && quads <= kMostQuads) {  // the first vector speaks for all
+  if (form != IntegerForm::kPatches && multiplies_quads()) {
+    form = IntegerForm::kQuads;
+  } else if (form != IntegerForm::kPatches && quads <= kMostQuads) {  // the first vector speaks for all
     const PackingScratch s(scratch.get(), quads);
     packing.read_vector(0, s.column, s.weights);
     arrange_chains(s.weights, quads, s.arranging, first);
     const auto& header = *reinterpret_cast<const ChainHeader*>(first);
     form = are_chains_faster(header, quads, packing.vectors()) ? IntegerForm::kChains : IntegerForm::kPairs;
   }
-  const size_t of_columns =
-      form == IntegerForm::kPatches ? kPatchPoints * 2 * p.group_pairs() * sizeof(int16_t) : 2 * p.pairs();
-  const size_t nbytes = vectors * (form == IntegerForm::kChains ? record : lanes * of_columns);
+  const size_t of_a_column = form == IntegerForm::kPatches ? kPatchPoints * 2 * p.group_pairs() * sizeof(int16_t)
+                             : form == IntegerForm::kQuads ? 4 * quads + sizeof(int32_t)
+                                                           : 2 * p.pairs();
+  const size_t nbytes = vectors * (form == IntegerForm::kChains ? record : lanes * of_a_column);
   ET_TRY(void* const memory, packing.context->shared()->memory().allocate(sizeof(PackedHeader) + nbytes));
   new (memory) PackedHeader{form};
   char* const packed = static_cast<char*>(memory) + sizeof(PackedHeader);
@@ -177,7 +195,9 @@ Result<void*> pack(void* argument) {
         continue;
       }
       packing.read_vector(v, s.column, s.weights);
-      if (form == IntegerForm::kChains) {
+      if (form == IntegerForm::kQuads) {
+        packing.put_quads(v, s.weights, packed);
+      } else if (form == IntegerForm::kChains) {
         std::memset(packed + v * record, 0, record);
         arrange_chains(s.weights, quads, s.arranging, packed + v * record);
       } else {
@@ -189,6 +209,22 @@ Result<void*> pack(void* argument) {
 }
 
 }  // namespace
+
+void choose_form(const Tensor& out, IntegerProduct* product, ops::Work* work) {
+  constexpr size_t kLeastChannels = 16;  // fewer are transforms above all
+  IntegerProduct& p = *product;
+  if (multiplies_quads()) {
+    return;
+  }
+  if (p.kernel_h == 3 && p.kernel_w == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
+      p.dilation_w == 1 && p.group_channels() >= kLeastChannels && p.group_channels() <= kMostPatchChannels &&
+      p.columns >= kLeastChannels && out.size(2) > 2 && out.size(3) > 2) {
+    p.form = IntegerForm::kPatches;
+    work->kind = ops::WorkKind::convolution_3x3;  // in groups, too
+  } else if (work->kind == ops::WorkKind::convolution_3x3) {
+    work->kind = ops::WorkKind::convolution;  // the row of 3x3 was measured with patches
+  }
+}
 
 Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix& matrix, IntegerProduct* product) {
   IntegerProduct& p = *product;
@@ -206,14 +242,21 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
                                       uint64_t{p.groups} << 35 | uint64_t{p.taps} << 3 | form};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   p.form = static_cast<const PackedHeader*>(packed)->form;
-  const bool is_in_chains = p.form == IntegerForm::kChains;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);
+  const bool has_bytes = p.form == IntegerForm::kChains || p.form == IntegerForm::kQuads;
+  const char* const first = p.packed;
+  const auto sum_of = [&](size_t place) {
+    const char* const record = first + place / packing.lanes * chain_nbytes(p.quads(), packing.lanes);
+    return p.form == IntegerForm::kQuads    ? reinterpret_cast<const int32_t*>(first)[place]
+           : p.form == IntegerForm::kChains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes]
+                                            : 0;
+  };
+  p.packed += p.form == IntegerForm::kQuads ? packing.sums_nbytes() : 0;
   QuantizedConvolution of_rows = p;  // what a row's numbers are more by is part of its zero point
-  of_rows.input_zero_point = is_in_chains ? p.input_zero_point + 128 : 0;
+  of_rows.input_zero_point = has_bytes ? p.input_zero_point + 128 : 0;
   for (size_t n = 0; n < p.groups * p.columns; ++n) {
     const size_t place = n / p.columns * packing.vectors() * packing.lanes + n % p.columns;
-    const char* const record = p.packed + place / packing.lanes * chain_nbytes(p.quads(), packing.lanes);
-    const int32_t sum = is_in_chains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes] : 0;
+    const int32_t sum = sum_of(place);
     biases[place] = p.gives_floats ? sum : of_rows.start_of(n, static_cast<uint32_t>(sum));
     if (!p.scale_of(n, &scales[place])) {
       return Error::NotSupported;
@@ -243,6 +286,7 @@ size_t num_patches(const IntegerProduct& p, size_t windows) {
 IntegerLoop loop_of(const IntegerProduct& p) {
   switch (p.form) {
     case IntegerForm::kPatches: return {patch_row_nbytes(p), 0, &make_patch_rows, &multiply_patches};
+    case IntegerForm::kQuads: return {quad_row_nbytes(p), 0, &make_quad_rows, &multiply_quads};
     case IntegerForm::kChains: return {chain_row_nbytes(p), chain_block_nbytes(p), &make_chain_rows, &multiply_chains};
     default: return {pair_row_nbytes(p), pair_block_nbytes(p), &make_pair_rows, &multiply_pairs};
   }

@@ -2,7 +2,7 @@
 /// call: linear layers, and convolutions as products of windows.
 ///
 /// For: window_convolution.cpp, linear.cpp and dynamic_linear.cpp, which read their operators' arguments. Not for: one
-/// filter a channel (depthwise.cpp), tiles (tile_convolution.cpp), processors that multiply bytes.
+/// filter a channel (depthwise.cpp), tiles (tile_convolution.cpp).
 ///
 ///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
 ///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
@@ -10,6 +10,8 @@
 /// Windows become rows of unsigned bytes, more by 128, in blocks that the second cache holds. Four of a row's numbers
 /// at a time meet a vector of columns, in the order that the weights allow (quad_chains.h), so that no sum is wrong.
 #pragma once
+
+#include <limits>
 
 #include "kernels/optimized/quantized/convolution.h"
 
@@ -19,6 +21,7 @@ namespace et::kernels::optimized::quantized {
 enum class IntegerForm : uint8_t {
   kPairs,    ///< [groups][panels][pairs of depth][columns of the panel][2], int8
   kChains,   ///< [groups][vectors of columns] of chain_nbytes()
+  kQuads,    ///< i32 sums of columns [groups][columns up to whole vectors], [groups][panels][quads][columns][4], int8
   kPatches,  ///< [groups][panels][points][pairs of channels][columns of the panel][2], int16
 };
 
@@ -28,6 +31,8 @@ struct FloatResults {
   const int32_t* zeros;  ///< [rows]
   const float* scales;   ///< [rows]
   const float* bias;     ///< [groups, columns], or nullptr
+  size_t step = 1;       ///< 0: zeros and scales have one number, for all rows
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();  ///< of results
 };
 
 /// A matrix in groups of rows; `depth` numbers of a window meet each of `columns` columns of a group.
@@ -41,6 +46,10 @@ struct IntegerProduct : RowConvolution {
   FloatResults floats;    ///< of a call
 
   size_t group_channels() const { return channels / groups; }
+  /// Windows are rows of the image.
+  bool has_rows() const {
+    return taps == 1 && groups == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0;
+  }
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
   size_t group_pairs() const { return (group_channels() + 1) / 2; }
@@ -64,6 +73,9 @@ struct IntegerMatrix {
   bool is_packed;           ///< the latter
   bool has_channels_first;  ///< [channels, taps]
 };
+
+/// Decides whether windows that give `out` are multiplied as patches, and what kind of work the tables have for it.
+void choose_form(const Tensor& out, IntegerProduct* product, ops::Work* work);
 
 /// Packs the matrix of product's sizes once a Program, makes its biases and scales, and lets the matrix go. Errors:
 /// NotSupported for a scale that is no number; MemoryAllocationFailed.

@@ -31,8 +31,6 @@ namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 namespace hn = hwy::HWY_NAMESPACE;
 
-size_t IntegerLanes() { return hn::Lanes(SumTag()); }
-
 /// to[i] = from[i] - zero
 HWY_INLINE void widen(const int8_t* from, size_t n, int16_t zero, int16_t* to) {
   const WideTag d;
@@ -58,7 +56,7 @@ void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
   auto* const window = reinterpret_cast<int8_t*>(panel_of(p, block));
   for (size_t r = 0; r < block.rows; ++r) {
     read_window(p, block.group, block.first_row + r, window);
-    const int32_t zero = p.gives_floats ? p.floats.zeros[block.first_row + r] : p.input_zero_point;
+    const int32_t zero = p.gives_floats ? p.floats.zeros[(block.first_row + r) * p.floats.step] : p.input_zero_point;
     widen(window, depth, static_cast<int16_t>(zero), rows + r * stride);
     std::fill(rows + r * stride + depth, rows + r * stride + depth + depth % 2, int16_t{0});
   }
@@ -126,11 +124,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace et::kernels::optimized::quantized {
 
-HWY_EXPORT(IntegerLanes);
 HWY_EXPORT(PairPanels);
 HWY_EXPORT(PairRows);
 
-size_t integer_lanes() { return HWY_DYNAMIC_DISPATCH(IntegerLanes)(); }
 size_t pair_row_nbytes(const IntegerProduct& p) { return stride_of(p) * sizeof(int16_t); }
 size_t pair_block_nbytes(const IntegerProduct& p) {
   return stride_of(p) * kPanelVectors * integer_lanes() * sizeof(int16_t);

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/quantized/pair_sums-inl.h"
+#include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_PATCH_LOOP_ONCE
@@ -104,9 +104,8 @@ HWY_INLINE void sum_points(const int32_t* products, size_t step, hn::Vec<SumTag>
 /// kRows patches times kVectors vectors of columns from `column` on, of which the last `left` count.
 template <size_t kRows, size_t kVectors>
 HWY_INLINE void multiply_tile(const IntegerProduct& p, const IntegerBlock& block, size_t row, const int16_t* weights,
-                              size_t column, size_t left, int8_t* out) {
+                              size_t column, size_t first, size_t left) {
   const SumTag d;
-  const hn::Rebind<int8_t, SumTag> d_out;
   const size_t lanes = hn::Lanes(d), stride = stride_of_points(p), pairs = p.group_pairs();
   constexpr size_t kSums = kRows * kVectors;
   HWY_ALIGN int32_t products[kPatchPoints * kSums * hn::MaxLanes(d)];
@@ -123,10 +122,9 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const IntegerBlock& block
       hn::StoreU(sums[i], d, products + (point * kSums + i) * lanes);
     }
   }
-  const size_t pixel = p.groups * p.columns;
   for (size_t r = 0; r < kRows; ++r) {
     const PatchPlace place = place_of(p, block.first_row + row + r);
-    int8_t* const corner = out + static_cast<size_t>((place.image * p.out_h + place.y) * p.out_w + place.x) * pixel;
+    const int64_t corner = (place.image * p.out_h + place.y) * p.out_w + place.x;
     for (size_t v = 0; v < kVectors; ++v) {
       hn::Vec<SumTag> results[4];
       sum_points(products + (r * kVectors + v) * lanes, kSums * lanes, results);
@@ -136,9 +134,8 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const IntegerBlock& block
           continue;
         }
         const auto sum = hn::Add(hn::ShiftRight<2>(results[i]), bias);
-        const auto integers = hn::DemoteTo(d_out, to_output(d, p, sum, p.scales + column + v * lanes));
-        int8_t* const to = corner + static_cast<size_t>(i / 2 * p.out_w + i % 2) * pixel + v * lanes;
-        v + 1 < kVectors || left == lanes ? hn::StoreU(integers, d_out, to) : hn::StoreN(integers, d_out, to, left);
+        put_results(p, static_cast<size_t>(corner + i / 2 * p.out_w + i % 2), column + v * lanes, first + v * lanes,
+                    v + 1 < kVectors ? lanes : left, sum);
       }
     }
   }
@@ -146,9 +143,9 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const IntegerBlock& block
 
 template <size_t kVectors>
 void multiply_panel(const IntegerProduct& p, const IntegerBlock& block, const int16_t* weights, size_t column,
-                    size_t left, int8_t* out) {
+                    size_t first, size_t left) {
   for_even_tiles<kPairTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
-    multiply_tile<decltype(height)::value, kVectors>(p, block, row, weights, column, left, out);
+    multiply_tile<decltype(height)::value, kVectors>(p, block, row, weights, column, first, left);
   });
 }
 
@@ -157,7 +154,7 @@ void PatchPanels(const IntegerProduct& p, const IntegerBlock& block) {
   const size_t depth = kPatchPoints * 2 * p.group_pairs();
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     multiply_panel<decltype(vectors)::value>(p, block, reinterpret_cast<const int16_t*>(p.packed) + column * depth,
-                                             column, left, p.out + block.group * p.columns + first);
+                                             column, block.group * p.columns + first, left);
   });
 }
 

@@ -21,8 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> start_of_row(const IntegerProduct& p, size_t row, size_t column) {
   const hn::ScalableTag<int32_t> d;
   const auto biases = hn::LoadU(d, p.biases + column);
-  // Only rows in chains have biases here, and theirs are more by 128.
-  return !p.gives_floats ? biases : hn::Neg(hn::Mul(hn::Set(d, p.floats.zeros[row] + 128), biases));
+  // Only rows of bytes have biases here, and theirs are more by 128.
+  return !p.gives_floats ? biases : hn::Neg(hn::Mul(hn::Set(d, p.floats.zeros[row * p.floats.step] + 128), biases));
 }
 
 /// Writes `count` results of a row; `first` counts the columns of all groups as the output has them.
@@ -41,7 +41,8 @@ HWY_INLINE void put_results(const IntegerProduct& p, size_t row, size_t column, 
   const hn::ScalableTag<float> df;
   const auto units = hn::Mul(hn::ConvertTo(df, sum), hn::LoadU(df, p.scales + column));
   const auto bias = p.floats.bias == nullptr ? hn::Zero(df) : hn::LoadN(df, p.floats.bias + first, count);
-  put(hn::Add(hn::Mul(units, hn::Set(df, p.floats.scales[row])), bias), df, p.floats.out + place);
+  const auto results = hn::Add(hn::Mul(units, hn::Set(df, p.floats.scales[row * p.floats.step])), bias);
+  put(hn::Min(hn::Max(results, hn::Set(df, p.floats.low)), hn::Set(df, p.floats.high)), df, p.floats.out + place);
 }
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE

@@ -62,6 +62,10 @@ Error choose_symmetric_out(KernelContext& context, const Tensor& input, int64_t 
 bool is_parameter(const EValue& value, ScalarType dtype) {
   return has_type(value, dtype) && value.to_tensor().numel() == 1;
 }
+/// The same at a call, whose sizes may be others.
+bool are_parameters(const Tensor& scale, const Tensor& zero_point) {
+  return scale.numel() == 1 && zero_point.numel() == 1;
+}
 bool is_small_integer(ScalarType dtype) {
   return dtype == ScalarType::Char || dtype == ScalarType::Byte || dtype == ScalarType::Short;
 }
@@ -94,7 +98,7 @@ bool fits_quantize(Arguments args) {
 
 Error quantize_out(KernelContext& context, const Tensor& input, const Tensor& scale, const Tensor& zero_point,
                    int64_t quant_min, int64_t quant_max, ScalarType dtype, Tensor& out) {
-  const double size = *scale.const_data_ptr<double>();
+  const double size = are_parameters(scale, zero_point) ? *scale.const_data_ptr<double>() : 0;
   if (size == 0) {
     return portable::quantize_per_tensor_tensor_out(context, input, scale, zero_point, quant_min, quant_max, dtype,
                                                     out);
@@ -119,7 +123,12 @@ bool fits_dequantize(Arguments args) {
 }
 
 Error dequantize_out(KernelContext& context, const Tensor& input, const Tensor& scale, const Tensor& zero_point,
-                     int64_t, int64_t, ScalarType dtype, std::optional<ScalarType>, Tensor& out) {
+                     int64_t quant_min, int64_t quant_max, ScalarType dtype, std::optional<ScalarType> out_dtype,
+                     Tensor& out) {
+  if (!are_parameters(scale, zero_point)) {
+    return portable::dequantize_per_tensor_tensor_out(context, input, scale, zero_point, quant_min, quant_max, dtype,
+                                                      out_dtype, out);
+  }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
   pointwise::PointwiseBlock block{};
   block.a = static_cast<float>(static_cast<double>(*zero_point.const_data_ptr<int64_t>()));

@@ -11,14 +11,6 @@ namespace {
 
 using namespace ops::arguments::et_quantized_convolution;
 
-/// Windows of 3x3 by patches of 4x4 (patch_loop.cpp).
-bool are_patches_faster(const IntegerProduct& p, const Tensor& out) {
-  constexpr size_t kLeastChannels = 16;  // fewer are transforms above all
-  return p.kernel_h == 3 && p.kernel_w == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
-         p.dilation_w == 1 && p.group_channels() >= kLeastChannels && p.group_channels() <= kMostPatchChannels &&
-         p.columns >= kLeastChannels && out.size(2) > 2 && out.size(3) > 2;
-}
-
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   IntegerProduct p{};
   if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p)) {
@@ -37,12 +29,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;  // depthwise.cpp
   }
   ops::Work work = work_of_integers(args);
-  if (are_patches_faster(p, args[kOut]->to_tensor())) {
-    p.form = IntegerForm::kPatches;
-    work.kind = ops::WorkKind::convolution_3x3;  // in groups, too
-  } else if (work.kind == ops::WorkKind::convolution_3x3) {
-    work.kind = ops::WorkKind::convolution;  // the row of 3x3 was measured with patches
-  }
+  choose_form(args[kOut]->to_tensor(), &p, &work);
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
   ET_RETURN_IF_ERROR(pack_integer_product(

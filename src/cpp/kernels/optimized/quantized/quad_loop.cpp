@@ -1,0 +1,161 @@
+// Rows of unsigned bytes and weights in quads of the depth, for processors that multiply those: integer_loops.h says
+// when.
+#define ET_TARGETS_WITH_BYTE_PRODUCTS
+#include "kernels/optimized/quantized/integer_loops.h"
+
+#include "kernels/optimized/vec/every_target-inl.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/optimized/quantized/pair_sums-inl.h"
+#include "kernels/optimized/quantized/row_results-inl.h"
+#include "kernels/optimized/vec/even_tiles-inl.h"
+
+#ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
+#define ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
+namespace et::kernels::optimized::quantized {
+
+/// Bytes from a row to the next. Rows do not meet in one set of a cache.
+inline size_t stride_of_quads(const IntegerProduct& p) {
+  const size_t nbytes = 4 * p.quads();
+  return nbytes % 1024 == 0 ? nbytes + 64 : nbytes;
+}
+
+}  // namespace et::kernels::optimized::quantized
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
+namespace hn = hwy::HWY_NAMESPACE;
+
+size_t IntegerLanes() { return hn::Lanes(SumTag()); }
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+
+size_t HasQuads() { return 1; }
+
+/// The windows of a block's rows.
+void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
+  const hn::ScalableTag<uint8_t> d;
+  const size_t depth = p.depth(), stride = stride_of_quads(p), nbytes = block.rows * stride;
+  auto* const rows = reinterpret_cast<int8_t*>(block.scratch);
+  if (p.has_rows() && stride == depth) {
+    std::memcpy(rows, p.in + block.first_row * depth, nbytes);
+  } else {
+    for (size_t r = 0; r < block.rows; ++r) {
+      int8_t* const row = rows + r * stride;
+      if (p.has_rows()) {
+        std::memcpy(row, p.in + (block.first_row + r) * depth, depth);
+      } else {
+        read_window(p, block.group, block.first_row + r, row);
+      }
+      std::memset(row + depth, 0, stride - depth);
+    }
+  }
+  const auto more = hn::Set(d, uint8_t{128});
+  for (size_t i = 0; i < nbytes; i += hn::Lanes(d)) {  // scratch is whole lines
+    hn::StoreU(hn::Xor(hn::LoadU(d, block.scratch + i), more), d, block.scratch + i);
+  }
+}
+
+/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_results), of which the
+/// last `left` columns count.
+template <size_t kRows, size_t kVectors>
+HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const int8_t* weights, size_t row,
+                              size_t column, size_t first, size_t left) {
+  const SumTag d;
+  const hn::Repartition<int8_t, SumTag> db;
+  const size_t lanes = hn::Lanes(d), stride = stride_of_quads(p), quads = p.quads();
+  constexpr size_t kSums = kRows * kVectors;
+  constexpr size_t kParts = kSums >= 8 ? 1 : 8 / kSums;  // of the depth, so that no sum waits for the one before
+  hn::Vec<SumTag> sums[kParts * kSums];
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kSums; ++i) {
+    sums[i] = start_of_row(p, row + i / kVectors, column + i % kVectors * lanes);
+  }
+#pragma GCC unroll 16
+  for (size_t i = kSums; i < kParts * kSums; ++i) {
+    sums[i] = hn::Zero(d);
+  }
+  const auto add = [&](size_t quad, size_t part) HWY_ATTR {
+    hn::Vec<decltype(db)> w[kVectors];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < kVectors; ++v) {
+      w[v] = hn::LoadU(db, weights + 4 * (quad * kVectors + v) * lanes);
+    }
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      int32_t four;
+      std::memcpy(&four, x + r * stride + 4 * quad, sizeof(four));
+      const auto bytes = hn::BitCast(hn::RebindToUnsigned<decltype(db)>(), hn::Set(d, four));
+#pragma GCC unroll 2
+      for (size_t v = 0; v < kVectors; ++v) {
+        auto& sum = sums[part * kSums + r * kVectors + v];
+        sum = hn::SumOfMulQuadAccumulate(d, bytes, w[v], sum);
+      }
+    }
+  };
+  size_t quad = 0;
+  for (; quad + kParts <= quads; quad += kParts) {
+#pragma GCC unroll 8
+    for (size_t part = 0; part < kParts; ++part) {
+      add(quad + part, part);
+    }
+  }
+  for (; quad < quads; ++quad) {
+    add(quad, 0);
+  }
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kSums; ++i) {
+#pragma GCC unroll 8
+    for (size_t part = 1; part < kParts; ++part) {
+      sums[i] = hn::Add(sums[i], sums[part * kSums + i]);
+    }
+    const size_t v = i % kVectors;
+    put_results(p, row + i / kVectors, column + v * lanes, first + v * lanes, v + 1 < kVectors ? lanes : left, sums[i]);
+  }
+}
+
+/// Panels [begin, end) of a block's group.
+void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
+  const size_t stride = stride_of_quads(p);
+  const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
+  for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
+    constexpr size_t kVectors = decltype(vectors)::value;
+    const int8_t* const weights = packed + column * 4 * p.quads();
+    for_even_tiles<8>(block.rows, [&](auto height, size_t row) HWY_ATTR {
+      multiply_tile<decltype(height)::value, kVectors>(p, block.scratch + row * stride, weights, block.first_row + row,
+                                                       column, block.group * p.columns + first, left);
+    });
+  });
+}
+
+#else
+
+size_t HasQuads() { return 0; }
+void QuadRows(const IntegerProduct&, const IntegerBlock&) {}
+void QuadPanels(const IntegerProduct&, const IntegerBlock&) {}
+
+#endif
+
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace et::kernels::optimized::quantized {
+
+HWY_EXPORT(HasQuads);
+HWY_EXPORT(IntegerLanes);
+HWY_EXPORT(QuadPanels);
+HWY_EXPORT(QuadRows);
+
+size_t integer_lanes() { return HWY_DYNAMIC_DISPATCH(IntegerLanes)(); }
+bool multiplies_quads() { return HWY_DYNAMIC_DISPATCH(HasQuads)() != 0; }
+size_t quad_row_nbytes(const IntegerProduct& p) { return stride_of_quads(p); }
+void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadRows)(p, block); }
+void multiply_quads(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadPanels)(p, block); }
+
+}  // namespace et::kernels::optimized::quantized
+#endif  // HWY_ONCE
