@@ -79,11 +79,12 @@ HWY_INLINE void arrange_rows(const int8_t* windows, size_t stride, size_t groups
 void ChainRows(const IntegerProduct& p, const IntegerBlock& block) {
   const size_t groups = groups_of(p), stride = 16 * groups;
   auto* const windows = reinterpret_cast<int8_t*>(block.scratch + block.rows * kForms * stride);
+  WindowReader reader(p, block.group, block.first_row);
   for_even_tiles<kTileRows>(block.rows, [&](auto height, size_t row) HWY_ATTR {
     constexpr size_t kRows = decltype(height)::value;
     for (size_t r = 0; r < kRows; ++r) {
       int8_t* const window = windows + r * stride;
-      read_window(p, block.group, block.first_row + row + r, window);
+      reader.read(window);
       std::fill(window + p.depth(), window + stride, int8_t{0});
     }
     arrange_rows<kRows>(windows, stride, groups, block.scratch + row * kForms * stride);

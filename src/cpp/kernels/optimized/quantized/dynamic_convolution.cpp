@@ -92,6 +92,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   const auto row = static_cast<size_t>(p.in_w) * p.channels;
   QuantizedRows image{static_cast<size_t>(input.size(0) * p.in_h), 1, row, row};
   ET_RETURN_IF_ERROR(image.allocate(context));
+  image.sums = nullptr;
   ET_RETURN_IF_ERROR(quantize_rows(context, kOp, c.choice, input.const_data_ptr<float>(), image));
   ET_TRY(void* const beside, context.allocate_temp(p.channels));
   std::memset(beside, *image.zeros, p.channels);

@@ -11,6 +11,10 @@
 /// | patch_loop.cpp | transformed patches of 16 bits, for 2x2 windows of 3x3 | 2.2, and what transforms take |
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
 #include "kernels/optimized/quantized/integer_product.h"
 
 namespace et::kernels::optimized::quantized {
@@ -50,43 +54,91 @@ size_t patch_row_nbytes(const IntegerProduct& p);
 void make_patch_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_patches(const IntegerProduct& p, const IntegerBlock& block);
 
-/// The window of row `of_row`, [depth]; beside the image it has zero points.
-inline void read_window(const IntegerProduct& p, size_t group, size_t of_row, int8_t* to) {
-  const size_t channels = p.group_channels();
-  const auto zero = static_cast<int8_t>(p.input_zero_point);
-  const auto pixel = static_cast<int64_t>(p.channels);
-  const bool joins = p.dilation_w == 1 && p.groups == 1;  // pixels of a row of a window stand side by side
-  const auto row = static_cast<int64_t>(of_row);
-  const int64_t y = row / p.out_w, top = y % p.out_h * p.stride_h - p.pad_h;
-  const int64_t left = row % p.out_w * p.stride_w - p.pad_w;
-  const int8_t* const image = p.in + y / p.out_h * p.in_h * p.in_w * pixel + group * channels;
-  for (int64_t i = 0; i < p.kernel_h; ++i) {
-    const int64_t in_y = top + i * p.dilation_h;
-    const int64_t begin = joins ? std::min(std::max<int64_t>(-left, 0), p.kernel_w) : 0;
-    const int64_t end = joins ? std::max(std::min(p.in_w - left, p.kernel_w), begin) : 0;
-    const size_t width = static_cast<size_t>(p.kernel_w) * channels;
-    if (in_y < 0 || in_y >= p.in_h) {
-      std::fill_n(to, width, zero);
-    } else if (joins) {
-      const size_t before = static_cast<size_t>(begin) * channels, behind = static_cast<size_t>(end) * channels;
-      std::fill(to, to + before, zero);
-      if (before < behind) {
-        std::memcpy(to + before, image + (in_y * p.in_w + left + begin) * pixel, behind - before);
-      }
-      std::fill(to + behind, to + width, zero);
-    } else {
-      for (int64_t j = 0; j < p.kernel_w; ++j) {
-        const int64_t in_x = left + j * p.dilation_w;
-        int8_t* const tap = to + static_cast<size_t>(j) * channels;
-        if (in_x < 0 || in_x >= p.in_w) {
-          std::fill_n(tap, channels, zero);
-        } else {
-          std::memcpy(tap, image + (in_y * p.in_w + in_x) * pixel, channels);
+/// std::memcpy, of few bytes without a call.
+inline void copy_bytes(int8_t* to, const int8_t* from, size_t n) {
+  const auto copy_ends = [&](auto size) {  // the second part overlaps the first
+    constexpr size_t kSize = decltype(size)::value;
+    char first[kSize], last[kSize];
+    std::memcpy(first, from, kSize);
+    std::memcpy(last, from + n - kSize, kSize);
+    std::memcpy(to, first, kSize);
+    std::memcpy(to + n - kSize, last, kSize);
+  };
+  if (n > 32) {
+    std::memcpy(to, from, n);
+  } else if (n >= 16) {
+    copy_ends(std::integral_constant<size_t, 16>());
+  } else if (n >= 8) {
+    copy_ends(std::integral_constant<size_t, 8>());
+  } else if (n >= 4) {
+    copy_ends(std::integral_constant<size_t, 4>());
+  } else {
+    std::copy_n(from, n, to);
+  }
+}
+
+/// The windows of rows one after another.
+class WindowReader {
+ public:
+  WindowReader(const IntegerProduct& p, size_t group, size_t first_row) : p_(p) {
+    const auto row = static_cast<int64_t>(first_row), pixels = p.out_h * p.out_w;
+    x_ = row % p.out_w;
+    y_ = row / p.out_w % p.out_h;
+    image_ = p.in + row / pixels * p.in_h * p.in_w * static_cast<int64_t>(p.channels) + group * p.group_channels();
+  }
+
+  /// Writes [depth]; beside the image a window has zero points.
+  void read(int8_t* to) {
+    const size_t channels = p_.group_channels();
+    const auto zero = static_cast<int8_t>(p_.input_zero_point);
+    const auto pixel = static_cast<int64_t>(p_.channels);
+    const bool joins = p_.dilation_w == 1 && p_.groups == 1;  // pixels of a row of a window stand side by side
+    const int64_t top = y_ * p_.stride_h - p_.pad_h, left = x_ * p_.stride_w - p_.pad_w;
+    const int64_t begin = std::min(std::max<int64_t>(-left, 0), p_.kernel_w);
+    const int64_t end = std::max(std::min(p_.in_w - left, p_.kernel_w), begin);
+    const size_t before = static_cast<size_t>(begin) * channels, behind = static_cast<size_t>(end) * channels;
+    const size_t width = static_cast<size_t>(p_.kernel_w) * channels;
+    for (int64_t i = 0; i < p_.kernel_h; ++i, to += width) {
+      const int64_t in_y = top + i * p_.dilation_h;
+      const int8_t* const row = image_ + in_y * p_.in_w * pixel;
+      if (in_y < 0 || in_y >= p_.in_h) {
+        std::fill_n(to, width, zero);
+      } else if (joins) {
+        if (before < behind) {
+          copy_bytes(to + before, row + (left + begin) * pixel, behind - before);
+        }
+        std::fill(to, to + before, zero);
+        std::fill(to + behind, to + width, zero);
+      } else {
+        for (int64_t j = 0; j < p_.kernel_w; ++j) {
+          const int64_t in_x = left + j * p_.dilation_w;
+          int8_t* const tap = to + static_cast<size_t>(j) * channels;
+          if (in_x < 0 || in_x >= p_.in_w) {
+            std::fill_n(tap, channels, zero);
+          } else {
+            copy_bytes(tap, row + in_x * pixel, channels);
+          }
         }
       }
     }
-    to += width;
+    step();
   }
-}
+
+ private:
+  void step() {
+    if (++x_ < p_.out_w) {
+      return;
+    }
+    x_ = 0;
+    if (++y_ == p_.out_h) {
+      y_ = 0;
+      image_ += p_.in_h * p_.in_w * static_cast<int64_t>(p_.channels);
+    }
+  }
+
+  const IntegerProduct& p_;
+  int64_t x_, y_;  // of the next row in its image of results
+  const int8_t* image_;
+};
 
 }  // namespace et::kernels::optimized::quantized

@@ -54,10 +54,15 @@ void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
   const size_t depth = p.depth(), stride = stride_of(p);
   auto* const rows = reinterpret_cast<int16_t*>(block.scratch);
   auto* const window = reinterpret_cast<int8_t*>(panel_of(p, block));
+  WindowReader windows(p, block.group, block.first_row);
   for (size_t r = 0; r < block.rows; ++r) {
-    read_window(p, block.group, block.first_row + r, window);
+    const int8_t* from = p.in + (block.first_row + r) * depth;
+    if (!p.has_rows()) {
+      windows.read(window);
+      from = window;
+    }
     const int32_t zero = p.gives_floats ? p.floats.zeros[(block.first_row + r) * p.floats.step] : p.input_zero_point;
-    widen(window, depth, static_cast<int16_t>(zero), rows + r * stride);
+    widen(from, depth, static_cast<int16_t>(zero), rows + r * stride);
     std::fill(rows + r * stride + depth, rows + r * stride + depth + depth % 2, int16_t{0});
   }
 }

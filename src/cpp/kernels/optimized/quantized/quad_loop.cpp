@@ -44,13 +44,10 @@ void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
   if (p.has_rows() && stride == depth) {
     std::memcpy(rows, p.in + block.first_row * depth, nbytes);
   } else {
+    WindowReader windows(p, block.group, block.first_row);
     for (size_t r = 0; r < block.rows; ++r) {
       int8_t* const row = rows + r * stride;
-      if (p.has_rows()) {
-        std::memcpy(row, p.in + (block.first_row + r) * depth, depth);
-      } else {
-        read_window(p, block.group, block.first_row + r, row);
-      }
+      windows.read(row);
       std::memset(row + depth, 0, stride - depth);
     }
   }

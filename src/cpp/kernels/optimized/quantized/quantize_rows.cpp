@@ -89,6 +89,33 @@ int32_t QuantizeRow(const RowRule& rule, const float* values, size_t n, int8_t* 
   return hn::ReduceSum(di, sum) - static_cast<int32_t>(taken) * rule.zero_point;
 }
 
+/// Of a tensor's numbers. Bytes have the range's least integer at their end, where saturation holds them.
+void QuantizeAlike(const RowRule& rule, const float* values, size_t n, int8_t* to) {
+  const Tag d;
+  const IntegerTag di;
+  const hn::Repartition<int16_t, Tag> dw;
+  const hn::Repartition<int8_t, Tag> db;
+  const size_t lanes = hn::Lanes(d), bytes = hn::Lanes(db);
+  const auto inverse = hn::Set(d, rule.inverse);
+  const auto shift = hn::Set(di, rule.zero_point - rule.moved);
+  const auto most = hn::Set(db, static_cast<int8_t>(rule.most - rule.moved));
+  const auto integers = [&](const float* x)
+                            HWY_ATTR { return hn::Add(hn::NearestInt(hn::Mul(hn::LoadU(d, x), inverse)), shift); };
+  const auto put = [&](const float* x, int8_t* at) HWY_ATTR {
+    const auto low = hn::OrderedDemote2To(dw, integers(x), integers(x + lanes));
+    const auto high = hn::OrderedDemote2To(dw, integers(x + 2 * lanes), integers(x + 3 * lanes));
+    hn::StoreU(hn::Min(hn::OrderedDemote2To(db, low, high), most), db, at);
+  };
+  if (n < bytes) {
+    QuantizeRow(rule, values, n, to);
+    return;
+  }
+  for (size_t i = 0; i < n; i += bytes) {
+    i = HWY_MIN(i, n - bytes);  // the last vector overlaps the one before
+    put(values + i, to + i);
+  }
+}
+
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -96,6 +123,7 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized::quantized {
 
 HWY_EXPORT(FindRange);
+HWY_EXPORT(QuantizeAlike);
 HWY_EXPORT(QuantizeRow);
 
 Error QuantizedRows::allocate(KernelContext& context) {
@@ -146,8 +174,15 @@ Error quantize_rows(KernelContext& context, const char* op, const RunTimeQuantiz
       to.scales[m] = static_cast<float>(chosen.scale);
       for (size_t g = 0; g < to.groups; ++g) {
         int8_t* const bytes = to.integers + (m * to.groups + g) * to.padded;
-        to.sums[m * to.groups + g] =
-            HWY_DYNAMIC_DISPATCH(QuantizeRow)(rule, x + m * columns + g * to.group, to.group, bytes);
+        const float* const values = x + m * columns + g * to.group;
+        if (to.sums == nullptr && !choice.per_token) {
+          HWY_DYNAMIC_DISPATCH(QuantizeAlike)(rule, values, to.group, bytes);
+        } else {
+          const int32_t sum = HWY_DYNAMIC_DISPATCH(QuantizeRow)(rule, values, to.group, bytes);
+          if (to.sums != nullptr) {
+            to.sums[m * to.groups + g] = sum;
+          }
+        }
         std::fill(bytes + to.group, bytes + to.padded, int8_t{0});
       }
     }

@@ -16,7 +16,7 @@ struct QuantizedRows {
   size_t rows, groups, group, padded;
   int8_t* integers = nullptr;  ///< [rows, groups, padded], moved so that the least integer of the range is -128
   int32_t* zeros = nullptr;    ///< [rows]: the zero point, moved likewise
-  int32_t* sums = nullptr;     ///< [rows, groups]: of the integers less the zero point
+  int32_t* sums = nullptr;     ///< [rows, groups]: of the integers less the zero point; nullptr: not wanted
   float* scales = nullptr;     ///< [rows]
 
   /// Gives them memory of the call. Errors: MemoryAllocationFailed.
