@@ -159,15 +159,12 @@ HWY_INLINE void add_widened(const uint8_t* x, size_t count, ChainCursor* at, hn:
   }
 }
 
-/// Rows of the output from `row` on, whose windows are x, times a vector of columns (put_results).
+/// Rows of the output from `row` on, whose windows are x, times a vector of columns (put_tile).
 template <size_t kRows>
 void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed, size_t row, size_t column,
                    size_t first, size_t count) {
   hn::Vec<SumTag> sums[kRows];
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-    sums[r] = start_of_row(p, row + r, column);
-  }
+  start_tile<kRows, 1>(p, row, column, sums);
   const uint32_t* const chains = reinterpret_cast<const ChainHeader*>(packed)->chains;
   ChainCursor at = {reinterpret_cast<const uint16_t*>(packed + chain_places_offset()),
                     reinterpret_cast<const int8_t*>(packed + chain_weights_offset(p.quads()))};
@@ -175,10 +172,7 @@ void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed
   add_chains<kRows, 2>(x, chains[2], &at, sums);
   add_chains<kRows, 1>(x, chains[1], &at, sums);
   add_widened<kRows>(x, chains[0], &at, sums);
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-    put_results(p, row + r, column, first, count, sums[r]);
-  }
+  put_tile<kRows, 1>(p, row, column, first, count, sums);
 }
 
 /// Panels [begin, end) of a block's group.

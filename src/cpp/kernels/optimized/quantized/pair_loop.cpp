@@ -67,29 +67,15 @@ void PairRows(const IntegerProduct& p, const IntegerBlock& block) {
   }
 }
 
-/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_results), of which the
+/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_tile), of which the
 /// last `left` columns count.
 template <size_t kRows, size_t kVectors, class W>
 HWY_INLINE void multiply_tile(const IntegerProduct& p, const int16_t* x, const W* weights, size_t row, size_t column,
                               size_t first, size_t left) {
-  const size_t lanes = hn::Lanes(SumTag());
   hn::Vec<SumTag> sums[kRows * kVectors];
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) {
-      sums[r * kVectors + v] = start_of_row(p, row + r, column + v * lanes);
-    }
-  }
+  start_tile<kRows, kVectors>(p, row, column, sums);
   add_pairs<kRows, kVectors>(x, stride_of(p), p.pairs(), weights, sums);
-#pragma GCC unroll 8
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t v = 0; v < kVectors; ++v) {
-      put_results(p, row + r, column + v * lanes, first + v * lanes, v + 1 < kVectors ? lanes : left,
-                  sums[r * kVectors + v]);
-    }
-  }
+  put_tile<kRows, kVectors>(p, row, column, first, left, sums);
 }
 
 /// All rows of a block times a panel, in as few tiles as possible, whose heights differ by one at most.

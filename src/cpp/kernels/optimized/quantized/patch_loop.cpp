@@ -134,8 +134,8 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const IntegerBlock& block
           continue;
         }
         const auto sum = hn::Add(hn::ShiftRight<2>(results[i]), bias);
-        put_results(p, static_cast<size_t>(corner + i / 2 * p.out_w + i % 2), column + v * lanes, first + v * lanes,
-                    v + 1 < kVectors ? lanes : left, sum);
+        put_tile<1, 1>(p, static_cast<size_t>(corner + i / 2 * p.out_w + i % 2), column + v * lanes, first + v * lanes,
+                       v + 1 < kVectors ? lanes : left, &sum);
       }
     }
   }

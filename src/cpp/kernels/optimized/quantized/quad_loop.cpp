@@ -57,7 +57,7 @@ void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
   }
 }
 
-/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_results), of which the
+/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_tile), of which the
 /// last `left` columns count.
 template <size_t kRows, size_t kVectors>
 HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const int8_t* weights, size_t row,
@@ -68,10 +68,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
   constexpr size_t kSums = kRows * kVectors;
   constexpr size_t kParts = kSums >= 8 ? 1 : 8 / kSums;  // of the depth, so that no sum waits for the one before
   hn::Vec<SumTag> sums[kParts * kSums];
-#pragma GCC unroll 16
-  for (size_t i = 0; i < kSums; ++i) {
-    sums[i] = start_of_row(p, row + i / kVectors, column + i % kVectors * lanes);
-  }
+  start_tile<kRows, kVectors>(p, row, column, sums);
 #pragma GCC unroll 16
   for (size_t i = kSums; i < kParts * kSums; ++i) {
     sums[i] = hn::Zero(d);
@@ -110,9 +107,8 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
     for (size_t part = 1; part < kParts; ++part) {
       sums[i] = hn::Add(sums[i], sums[part * kSums + i]);
     }
-    const size_t v = i % kVectors;
-    put_results(p, row + i / kVectors, column + v * lanes, first + v * lanes, v + 1 < kVectors ? lanes : left, sums[i]);
   }
+  put_tile<kRows, kVectors>(p, row, column, first, left, sums);
 }
 
 /// Panels [begin, end) of a block's group.

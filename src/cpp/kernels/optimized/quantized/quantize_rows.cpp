@@ -28,25 +28,35 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using IntegerTag = hn::RebindToSigned<Tag>;
 
-/// Zero, and all numbers.
+/// Zero, and all numbers. A sum with NaN is NaN, and one without is none, unless the range is infinite.
 void FindRange(const float* values, size_t n, NumberRange* range) {
   const Tag d;
   const size_t lanes = hn::Lanes(d);
-  auto low = hn::Zero(d), high = hn::Zero(d), wrong = hn::Zero(d);
-  const auto take = [&](auto x) HWY_ATTR {
-    low = hn::Min(x, low), high = hn::Max(x, high);
-    wrong = hn::Or(wrong, hn::VecFromMask(d, hn::IsNaN(x)));
+  constexpr size_t kParts = 4;  // so that none waits for the one before
+  hn::Vec<Tag> low[kParts], high[kParts], sum[kParts];
+#pragma GCC unroll 4
+  for (size_t part = 0; part < kParts; ++part) {
+    low[part] = high[part] = sum[part] = hn::Zero(d);
+  }
+  const auto take = [&](size_t part, auto x) HWY_ATTR {
+    low[part] = hn::Min(x, low[part]), high[part] = hn::Max(x, high[part]);
+    sum[part] = hn::Add(sum[part], x);
   };
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    take(hn::LoadU(d, values + i));
+  for (; i + kParts * lanes <= n; i += kParts * lanes) {
+#pragma GCC unroll 4
+    for (size_t part = 0; part < kParts; ++part) {
+      take(part, hn::LoadU(d, values + i + part * lanes));
+    }
   }
-  if (i < n) {
-    take(hn::LoadN(d, values + i, n - i));
+  for (; i < n; i += lanes) {
+    take(0, hn::LoadN(d, values + i, HWY_MIN(lanes, n - i)));
   }
-  const IntegerTag di;
-  *range = {hn::ReduceMin(d, low), hn::ReduceMax(d, high),
-            !hn::AllTrue(di, hn::Eq(hn::BitCast(di, wrong), hn::Zero(di)))};
+  *range = {};
+#pragma GCC unroll 4
+  for (size_t part = 0; part < kParts; ++part) {
+    range->add({hn::ReduceMin(d, low[part]), hn::ReduceMax(d, high[part]), !hn::AllFalse(d, hn::IsNaN(sum[part]))});
+  }
 }
 
 /// The nearest integers, the even one of two. What is rounded is at most 256 or so, since the scale comes of the range.

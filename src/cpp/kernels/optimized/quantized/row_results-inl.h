@@ -1,4 +1,4 @@
-// How the sums of a row and a vector of columns begin, and what they become, compiled once a target. Included inside
+// How the sums of rows and vectors of columns begin, and what they become, compiled once a target. Included inside
 // its pass only.
 
 #if defined(ET_KERNELS_OPTIMIZED_QUANTIZED_ROW_RESULTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -17,32 +17,58 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `column` counts those of all groups, padded.
-HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> start_of_row(const IntegerProduct& p, size_t row, size_t column) {
+/// Sums of kRows rows and kVectors vectors of columns begin. `column` counts those of all groups, padded.
+template <size_t kRows, size_t kVectors>
+HWY_INLINE void start_tile(const IntegerProduct& p, size_t row, size_t column,
+                           hn::Vec<hn::ScalableTag<int32_t>>* HWY_RESTRICT sums) {
   const hn::ScalableTag<int32_t> d;
-  const auto biases = hn::LoadU(d, p.biases + column);
-  // Only rows of bytes have biases here, and theirs are more by 128.
-  return !p.gives_floats ? biases : hn::Neg(hn::Mul(hn::Set(d, p.floats.zeros[row * p.floats.step] + 128), biases));
+#pragma GCC unroll 2
+  for (size_t v = 0; v < kVectors; ++v) {
+    const auto biases = hn::LoadU(d, p.biases + column + v * hn::Lanes(d));
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      // Only rows of bytes have biases here, and theirs are more by 128.
+      sums[r * kVectors + v] =
+          p.gives_floats ? hn::Mul(hn::Set(d, -(p.floats.zeros[(row + r) * p.floats.step] + 128)), biases) : biases;
+    }
+  }
 }
 
-/// Writes `count` results of a row; `first` counts the columns of all groups as the output has them.
-HWY_INLINE void put_results(const IntegerProduct& p, size_t row, size_t column, size_t first, size_t count,
-                            hn::Vec<hn::ScalableTag<int32_t>> sum) {
+/// Writes the results of a tile; `first` counts the columns of all groups as the output has them. The last vector has
+/// `left` columns.
+template <size_t kRows, size_t kVectors>
+HWY_INLINE void put_tile(const IntegerProduct& p, size_t row, size_t column, size_t first, size_t left,
+                         const hn::Vec<hn::ScalableTag<int32_t>>* HWY_RESTRICT sums) {
   const hn::ScalableTag<int32_t> d;
-  const size_t place = row * p.groups * p.columns + first;
-  const auto put = [&](auto results, auto d_out, auto* out) HWY_ATTR {
-    count >= hn::Lanes(d) ? hn::StoreU(results, d_out, out) : hn::StoreN(results, d_out, out, count);
-  };
-  if (!p.gives_floats) {
-    const hn::Rebind<int8_t, decltype(d)> d_out;
-    put(hn::DemoteTo(d_out, to_output(d, p, sum, p.scales + column)), d_out, p.out + place);
-    return;
-  }
+  const hn::Rebind<int8_t, decltype(d)> d_out;
   const hn::ScalableTag<float> df;
-  const auto units = hn::Mul(hn::ConvertTo(df, sum), hn::LoadU(df, p.scales + column));
-  const auto bias = p.floats.bias == nullptr ? hn::Zero(df) : hn::LoadN(df, p.floats.bias + first, count);
-  const auto results = hn::Add(hn::Mul(units, hn::Set(df, p.floats.scales[row * p.floats.step])), bias);
-  put(hn::Min(hn::Max(results, hn::Set(df, p.floats.low)), hn::Set(df, p.floats.high)), df, p.floats.out + place);
+  const size_t lanes = hn::Lanes(d), pixel = p.groups * p.columns;
+  const FloatResults& f = p.floats;
+#pragma GCC unroll 2
+  for (size_t v = 0; v < kVectors; ++v) {
+    const size_t at = row * pixel + first + v * lanes;
+    const bool is_whole = v + 1 < kVectors || left >= lanes;
+    const auto put = [&](auto results, auto d_of, auto* out)
+                         HWY_ATTR { is_whole ? hn::StoreU(results, d_of, out) : hn::StoreN(results, d_of, out, left); };
+    const float* const scales = p.scales + column + v * lanes;
+    if (!p.gives_floats) {
+#pragma GCC unroll 8
+      for (size_t r = 0; r < kRows; ++r) {
+        put(hn::DemoteTo(d_out, to_output(d, p, sums[r * kVectors + v], scales)), d_out, p.out + at + r * pixel);
+      }
+      continue;
+    }
+    const auto scale = hn::LoadU(df, scales), low = hn::Set(df, f.low), high = hn::Set(df, f.high);
+    const auto bias =
+        f.bias == nullptr ? hn::Zero(df) : hn::LoadN(df, f.bias + first + v * lanes, is_whole ? lanes : left);
+    float* const out = f.out + at;
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      const auto units = hn::Mul(hn::ConvertTo(df, sums[r * kVectors + v]), scale);
+      const auto results = hn::Add(hn::Mul(units, hn::Set(df, f.scales[(row + r) * f.step])), bias);
+      put(hn::Min(hn::Max(results, low), high), df, out + r * pixel);
+    }
+  }
 }
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
