@@ -84,7 +84,7 @@ std::string microseconds(double nanoseconds) {
 
 double kernel_cost(const Work& work, TargetIsa isa, const WorkCosts& backend) {
   const std::optional<double> own = ops::cost_of(work, isa, ops::kKernelCosts);
-  // No kernel of a library quantizes images at the call: ours compute in float between a quantize and a dequantize.
+  // No kernel of a library quantizes images at the call.
   const bool is_dynamic_image = work.numbers == ops::WorkNumbers::dynamic && work.kind < WorkKind::linear;
   const bool has_library = backend.has_kernels && work.kind <= WorkKind::softmax && !is_dynamic_image;
   return !own ? in_backend(work, isa, backend) : has_library ? std::min(*own, in_backend(work, isa, backend)) : *own;
