@@ -31,7 +31,7 @@ Error Method::execute() {
   ET_RETURN_IF_ERROR(state.begin());
   KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
                         &state.is_cancelled);
-  const bool is_traced = kTraces && state.traces_instructions;
+  const bool is_traced = state.is_traced();
   Error error = Error::Ok;
   for (size_t next = 0; next < state.instructions.size() && error == Error::Ok;) {
     error = __builtin_expect(is_traced, 0) ? state.run_traced(context, &next) : state.run_one(context, &next);
@@ -54,8 +54,8 @@ Error Method::step() {
   if (state.next_instruction < state.instructions.size()) {
     KernelContext context(state.memory.temp_allocator, state.memory.data_allocator, state.options.pool, &state.random,
                           &state.is_cancelled);
-    error = kTraces && state.traces_instructions ? state.run_traced(context, &state.next_instruction)
-                                                 : state.run_one(context, &state.next_instruction);
+    error = state.is_traced() ? state.run_traced(context, &state.next_instruction)
+                              : state.run_one(context, &state.next_instruction);
     if (error == Error::Ok) {
       return Error::Ok;
     }

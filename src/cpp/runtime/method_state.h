@@ -3,6 +3,7 @@
 
 #include "runtime/debug_info.h"
 #include "runtime/method.h"
+#include "runtime/tracing.h"
 #include "schema/debug_info_generated.h"
 #include "schema/program_generated.h"
 #include "schema/shapes_generated.h"
@@ -155,7 +156,8 @@ struct Method::State {
   uint64_t backward_jumps = 0;
   bool is_stepping = false;
   bool traces_instructions = false;  // in this execution
-  uint64_t execution_start_ns = 0;   // with a tracer
+  bool is_traced() const { return kTraces && traces_instructions; }
+  uint64_t execution_start_ns = 0;  // with a tracer
   FailureLocation failure;
 
   /// The span of a planned buffer: the session's for state memory, else the caller's.
