@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include "../base/needs.h"
 #include "method_fixture.h"
 #include "runtime/host/pages.h"
 #include "runtime/named_data_map.h"
@@ -170,6 +171,7 @@ size_t resident(void* block, size_t nbytes) {
 }
 
 TEST(PagesTest, TakeNoMemoryThatIsHardlyWritten) {
+  ET_NEEDS_PAGES();
   void* const tailed = map_pages(kHugePage + kHugePage / 2);
   ASSERT_NE(tailed, nullptr);
   std::memset(tailed, 1, kHugePage + 1);

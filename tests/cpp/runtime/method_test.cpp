@@ -2,6 +2,7 @@
 #include <map>
 #include <thread>
 
+#include "../base/needs.h"
 #include "method_fixture.h"
 
 namespace et::test {
@@ -459,6 +460,7 @@ TEST_F(MethodTest, TooLittleMemoryIsAnError) {
 }
 
 TEST_F(MethodTest, ACallFromTwoThreadsIsRefused) {
+  ET_NEEDS_THREADS();
   static std::atomic<int> stage{0};
   static const Kernel kBlock[] = {{"test::block.out", "o", [](KernelContext& context, Span<EValue* const>, void*) {
                                      stage = 1;

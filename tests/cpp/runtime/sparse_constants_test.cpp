@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../base/needs.h"
 #include "runtime/host/sparse_constants.h"
 
 namespace et::test {
@@ -74,6 +75,7 @@ TEST(SparseConstants, AreFoundUnderTheirNamesBeforeThoseOfOtherFiles) {
 }
 
 TEST(SparseConstants, StayWhileSomebodyReadsThem) {
+  ET_NEEDS_PAGES();
   const OneEntry program("sparse_constant:w", sparse());
   const OneEntry none("none", {});
   const SparseConstants constants(program, none);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "../base/needs.h"
 #include "method_fixture.h"
 
 namespace et::test {
@@ -125,6 +126,7 @@ TEST_F(StateTest, WithoutASessionStateLiesInThePlannedBuffers) {
 }
 
 TEST_F(StateTest, MethodsThatShareStateDoNotRunAtOnce) {
+  ET_NEEDS_THREADS();
   static std::atomic<int> stage{0};
   static const Kernel kBlock[] = {{"test::block.out", "o", [](KernelContext& context, Span<EValue* const>, void*) {
                                      stage = 1;
@@ -155,6 +157,7 @@ TEST_F(StateTest, MethodsThatShareStateDoNotRunAtOnce) {
 }
 
 TEST_F(StateTest, ThreadsWithSessionsOfTheirOwn) {
+  ET_NEEDS_THREADS();
   ProgramBuilder b = counter_program();
   auto program = load(b);
   std::vector<std::thread> threads;
@@ -177,6 +180,7 @@ TEST_F(StateTest, ThreadsWithSessionsOfTheirOwn) {
 
 /// Threads that load methods of one program, describe it and run them while others do the same. For ThreadSanitizer.
 TEST_F(StateTest, ThreadsShareAProgram) {
+  ET_NEEDS_THREADS();
   ProgramBuilder b = counter_program();
   b.add_method("stateless");
   const int x = b.input(b.tensor({1}));

@@ -20,6 +20,12 @@
 #include "threads/native_pool.h"
 #include "threads/parallel.h"
 
+#if defined(ET_SINGLE_THREAD)
+#define NEEDS_WORKERS() GTEST_SKIP() << "a build without threads (ET_BUILD_THREADS=OFF) has no workers"
+#else
+#define NEEDS_WORKERS() static_cast<void>(0)
+#endif
+
 namespace et::threads {
 namespace {
 
@@ -82,6 +88,7 @@ TEST(ThreadPool, NestedRunsFinish) {
 }
 
 TEST(ThreadPool, ConcurrentCallersDoNotWaitForEachOther) {
+  NEEDS_WORKERS();
   auto pool = pool_of(2);
   std::atomic<long> total{0};
   std::vector<std::thread> callers;
@@ -101,6 +108,7 @@ TEST(ThreadPool, ConcurrentCallersDoNotWaitForEachOther) {
 }
 
 TEST(ThreadPool, ChangesItsSizeWhileInUse) {
+  NEEDS_WORKERS();
   auto pool = pool_of(2);
   std::atomic<bool> stop{false};
   std::thread other([&] {
@@ -119,6 +127,7 @@ TEST(ThreadPool, ChangesItsSizeWhileInUse) {
 }
 
 TEST(ThreadPool, DefaultPoolHasTheAskedForThreads) {
+  NEEDS_WORKERS();
   const size_t before = num_threads();
   EXPECT_GE(before, 1u);
   set_num_threads(2);
@@ -174,6 +183,7 @@ TEST(ThreadPool, CallsInALoopUseTheWorkersEachTime) {
 }
 
 TEST(NativePool, IsHeldOnce) {
+  NEEDS_WORKERS();
   auto pool = pool_of(2);
   NativePool first(pool.get());
   EXPECT_NE(first.get(), nullptr);
@@ -191,6 +201,7 @@ std::vector<std::string>& lines() {
 }
 
 TEST(ThreadPool, ErrorsOfWorkersReachTheCaller) {
+  NEEDS_WORKERS();
   set_log_hook([](LogLevel level, const char*, int, const char* text, size_t) {
     lines().push_back((level == LogLevel::kError     ? "E "
                        : level == LogLevel::kContext ? "C "
@@ -217,6 +228,7 @@ TEST(ThreadPool, ErrorsOfWorkersReachTheCaller) {
 }
 
 TEST(ThreadPool, ErrorsOfNestedLoopsBelongToTheOuterTask) {
+  NEEDS_WORKERS();
   set_log_hook([](LogLevel, const char*, int, const char* text, size_t) { lines().emplace_back(text); });
   auto pool = pool_of(2);
   lines().clear();

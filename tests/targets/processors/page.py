@@ -22,8 +22,8 @@ Written by `make targets` (`python -m tests.targets.processors`): what runs on o
 emulator's: QEMU in user mode, node for WebAssembly. **No real device has run any of it.**
 
 - C++ tests: {", ".join(f"`{name}`" for name in TESTS)}. `aarch64-neon` has
-  those of the vector kernels, `wasm32-threads` those of threads; `wasm32` leaves
-  out those that start threads or ask for a process's pages. The number is that of tests.
+  those of the vector kernels, WebAssembly all but the fakes of FreeRTOS and Zephyr. The number is that of tests. A test
+  skips where a target has no such thing, and says which: threads, pages of the system, redirected output.
 - Networks: {_NETWORKS}, lowered on x86-64 and run by `executor_runner` with one thread,
   on the portable kernels. `aarch64-neon` has the vector kernels, and those of XNNPACK's library. `wasm32-threads` runs
   with two threads, which share large loops.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -84,13 +85,22 @@ def build(
 
 
 def run_tests(target: Target, folder: Path) -> Outcome:
-    """The C++ tests in the emulator. GoogleTest says how many ran."""
-    count = 0
+    """The C++ tests in the emulator. GoogleTest says how many ran, and which skipped for want of something."""
+    passed = skipped = 0
     for name in target.build.tests:
         source = ROOT / "tests" / "cpp" / name.split("_")[0]
         text = call([*target.emulator, folder / f"et_test_{name}{target.build.suffix}", "--gtest_brief=1"], cwd=source)
-        count += int(text.rsplit("[  PASSED  ] ", 1)[1].split()[0])
-    return Outcome(PASS, str(count))
+        if not (ran := _number_of("PASSED", text)):
+            raise Failed(f"et_test_{name} passed no test:\n{text[-3000:]}")
+        passed += ran
+        skipped += _number_of("SKIPPED", text)
+    return Outcome(PASS, f"{passed}, {skipped} skipped" if skipped else str(passed))
+
+
+def _number_of(word: str, text: str) -> int:
+    """Of tests, as the last lines of a GoogleTest program say; 0 where they say nothing of such tests."""
+    found = re.search(rf"^\[ +{word} +\] (\d+) tests?[.,]", text, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def run_network(target: Target, folder: Path, case: Case) -> list[np.ndarray[Any, Any]]:
