@@ -149,7 +149,7 @@ Error run_gathered(KernelContext& context, PackedConvolution& state, const Tenso
     ET_TRY(void* const workspace, state.op.workspace(context));
     auto* const to = y.data<uint8_t>() + static_cast<size_t>(first) * g.out_channels;
     ET_RETURN_IF_ERROR(check(library.setup(state.op.get(), workspace, gathered, to), "setup", library.call));
-    ET_RETURN_IF_ERROR(state.op.run(pool.get()));
+    ET_RETURN_IF_ERROR(state.op.run(context, pool.get()));
   }
   return y.finish(pool.get());
 }

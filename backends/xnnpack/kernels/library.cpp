@@ -102,6 +102,14 @@ bool Operator::needs_reshape(pthreadpool* pool, IntArrayRef sizes) {
   return true;
 }
 
+Error Operator::run(const KernelContext& context, pthreadpool* pool) const {
+  const threads::StopScope scope([](const void* call) { return static_cast<const KernelContext*>(call)->cancelled(); },
+                                 &context);
+  ET_RETURN_IF_ERROR(check(xnn_run_operator(handle_, pool), "xnn_run_operator"));
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "operator of XNNPACK: cancelled");
+  return Error::Ok;
+}
+
 Result<void*> Operator::workspace(KernelContext& context) const {
   if (workspace_size == 0) {
     return nullptr;

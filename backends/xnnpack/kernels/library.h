@@ -81,8 +81,8 @@ class Operator {
     }
     return error;
   }
-  /// Runs on what the last setup pointed it at.
-  Error run(pthreadpool* pool) const { return check(xnn_run_operator(handle_, pool), "xnn_run_operator"); }
+  /// Runs on what the last setup pointed it at. `Cancelled` soon after the call was.
+  Error run(const KernelContext& context, pthreadpool* pool) const;
 
   /// Scratch memory of one run, from what the last reshape said.
   Result<void*> workspace(KernelContext& context) const;

@@ -84,7 +84,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
       check(xnn_setup_batch_matrix_multiply_nc_f32(state->op.get(), workspace, a.const_data_ptr<float>(),
                                                    b.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
             "xnn_setup_batch_matrix_multiply_nc_f32"));
-  return state->op.run(pool.get());
+  return state->op.run(context, pool.get());
 }
 
 }  // namespace

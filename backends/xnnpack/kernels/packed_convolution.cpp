@@ -58,7 +58,7 @@ Error run_convolution(KernelContext& context, Span<EValue* const> args, void* op
   ET_TRY(const ImageOutput y, ImageOutput::make(context, out));
   ET_TRY(void* const workspace, state->op.workspace(context));
   ET_RETURN_IF_ERROR(check(library.setup(state->op.get(), workspace, x, y.data<void>()), "setup", library.call));
-  ET_RETURN_IF_ERROR(state->op.run(pool.get()));
+  ET_RETURN_IF_ERROR(state->op.run(context, pool.get()));
   return y.finish(pool.get());
 }
 

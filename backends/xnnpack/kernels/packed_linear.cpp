@@ -35,7 +35,7 @@ Error PackedLinear::run(KernelContext& context, int64_t rows, const void* input,
     return library->reshape(handle, static_cast<size_t>(rows), pool.get());
   }));
   ET_RETURN_IF_ERROR(check(library->setup(op.get(), input, out, parameters), "setup", library->call));
-  return op.run(pool.get());
+  return op.run(context, pool.get());
 }
 
 Error run_linear(KernelContext& context, const Tensor& input, const Tensor& out, void* state) {

@@ -97,7 +97,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   ET_TRY(void* const workspace, state->op.workspace(context));
   ET_RETURN_IF_ERROR(check(xnn_setup_resize_bilinear2d_nhwc_f32(state->op.get(), workspace, x, y.data<float>()),
                            "xnn_setup_resize_bilinear2d_nhwc_f32"));
-  ET_RETURN_IF_ERROR(state->op.run(pool.get()));
+  ET_RETURN_IF_ERROR(state->op.run(context, pool.get()));
   return y.finish(pool.get());
 }
 

@@ -50,7 +50,7 @@ Error run(KernelContext& context, Span<EValue* const> args, void* opaque) {
   ET_RETURN_IF_ERROR(
       check(xnn_setup_softmax_nc_f32(state->op.get(), self.const_data_ptr<float>(), out.mutable_data_ptr<float>()),
             "xnn_setup_softmax_nc_f32"));
-  return state->op.run(pool.get());
+  return state->op.run(context, pool.get());
 }
 
 }  // namespace

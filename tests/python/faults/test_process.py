@@ -173,8 +173,17 @@ class LongDelegate(torch.nn.Module):
         return x
 
 
+class LongKernel(torch.nn.Module):
+    """A product that takes a second by itself."""
+
+    def forward(self, x):
+        y = x @ x.T
+        return y @ y
+
+
 @pytest.mark.parametrize(
-    ("model", "partitioner", "rows"), [(LongLoop, [], 400), (LongDelegate, [XnnpackPartitioner(largest=True)], 1000)]
+    ("model", "partitioner", "rows"),
+    [(LongLoop, [], 400), (LongDelegate, [XnnpackPartitioner(largest=True)], 1000), (LongKernel, [], 4000)],
 )
 def test_an_interrupt_ends_a_long_call_soon(file, tmp_path, model, partitioner, rows):
     exported = torch.export.export(model().eval(), (torch.randn(rows, 400),))

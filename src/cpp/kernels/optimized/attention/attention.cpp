@@ -413,7 +413,7 @@ Error attend_heads(KernelContext& context, const AttentionShape& shape, const Te
   }
   const auto attend = HWY_DYNAMIC_POINTER_T(OfTask);
   threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
-    for (size_t index = group * tasks / groups; index < (group + 1) * tasks / groups; ++index) {
+    for (size_t index = group * tasks / groups; index < (group + 1) * tasks / groups && !context.cancelled(); ++index) {
       const size_t head = index / cuts;
       const size_t batch = head / shape.heads;
       const size_t key_head = batch * shape.key_heads + head % shape.heads / (shape.heads / shape.key_heads);
@@ -441,6 +441,7 @@ Error attend_heads(KernelContext& context, const AttentionShape& shape, const Te
       attend(task);
     }
   });
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "scaled_dot_product_attention: cancelled");
   write_numbers(context, out, results);
   return Error::Ok;
 }
