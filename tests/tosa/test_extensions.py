@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,10 @@ CONFIGURATIONS = {
     "a16w8": quantizer.get_symmetric_a16w8_quantization_config,
     "a8w4": quantizer.get_symmetric_a8w4_quantization_config,
 }
-#: What has a table of 16 bits (of attention the factor of its scores), or recurrent states: eager's functions are not
-#: straight lines.
+#: What has a table of 16 bits, or recurrent states: eager's functions are not straight lines.
 FUNCTIONS = {"linear and hardswish", "gelu", "silu", "tanh", "exp", "scaled and shifted", "gate", "lstm", "gru"}
-FUNCTIONS |= {"attention", "attention as one operator"}
 #: What is integers throughout.
-NORMS = {"softmax of columns", "layer norm", "layer norm of two dims"}
+NORMS = {"softmax of columns", "layer norm", "layer norm of two dims", "attention", "attention as one operator"}
 
 
 def _exported(name: str, config: str) -> Any:
@@ -134,6 +133,41 @@ def test_deep_products_of_16_bits() -> None:
     _same_as_the_reference(bytes(delegates_of(bytes(program.buffer))[0].payload), [np.zeros((4, 3000), np.int16)])
 
 
+class _Scaled(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function, self.first = function, nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.first(x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * 0.3,
+        lambda x: x / 8,
+        lambda x: torch.relu(x * torch.tensor(0.7)),
+        lambda x: x.clamp(-0.2, 0.4) * 2,
+        lambda x: (x * 3).clamp_min(0.1),
+        lambda x: torch.relu(torch.cat([x, x], 1)),
+        lambda x: nn.functional.relu6(x * 4) * 0.25,
+    ],
+)
+def test_a_scaling_of_16_bits_wants_no_table(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """So that U55 has it, which has no such table: it is a RESCALE."""
+    torch.manual_seed(0)
+    inputs = (torch.randn(40, 8),)
+    annotating = quantizer.TOSAQuantizer(SPECIFICATION).set_global(CONFIGURATIONS["a16w8"]())
+    exported = _quantized(_Scaled(function), inputs, annotating)
+    partitioner = TOSAPartitioner(SPECIFICATION, "ethos-u55-128")
+    program = et.to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    assert all("quantize_per" in name for name in partitioner.refusals), partitioner.refusals
+    plain = et.to_edge_transform_and_lower(exported).to_executorch()
+    for given in (inputs, (inputs[0] * 3,)):
+        assert_same_steps(_run(program, given)[0], _run(plain, given)[0])
+
+
 class _Product(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y
@@ -197,3 +231,27 @@ def test_vela_takes_them(accelerator: str, config: str, monkeypatch: pytest.Monk
     else:
         assert not outside
     assert partitioner.report.cycles > 0
+
+
+class _Scores(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ x.transpose(-1, -2)
+
+
+@pytest.mark.tosa
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_products_of_activations_of_16_bits(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vela has them for U85; our table says so before it is asked."""
+    monkeypatch.setenv("ET_TOSA_PYTHON", str(tosa_python()))
+    annotating = quantizer.EthosUQuantizer(accelerator).set_global(CONFIGURATIONS["a16w8"]())
+    exported = _quantized(
+        nn.Sequential(nn.Linear(8, 8), _Scores(), nn.Linear(4, 4)), (torch.randn(2, 4, 8),), annotating
+    )
+    partitioner = EthosUPartitioner(accelerator)
+    et.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    reasons = {name: why for name, _, why in partitioner.report.on_cpu}
+    if accelerator == "ethos-u85-256":
+        assert not reasons
+    else:
+        assert "a product of activations of 16 bits" in reasons["aten.bmm.default"]
+        assert not any("Vela refuses" in why for why in reasons.values())

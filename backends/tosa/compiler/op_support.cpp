@@ -27,10 +27,10 @@ constexpr int64_t kMaxExtent = 1 << 30;
 
 /// What `vela --supported-ops-report` (5.2) says of TOSA operators: U85 has level 8K whole, but no more channels.
 constexpr Accelerator kAccelerators[] = {
-    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, false},
-    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, false},
+    {"ethos-u55", 3, 64, 4096, 256, 65536, 65536, 2, false, false},
+    {"ethos-u65", 3, 64, 4096, 256, 65536, 65536, 2, false, false},
     {"ethos-u85", kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, kMaxKernel, kMaxKernel * kMaxKernel, 65536,
-     kMaxKernel, true},
+     kMaxKernel, true, true},
 };
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -94,6 +94,10 @@ std::string linear(const Question& q) {
 
 std::string matmul(const Question& q) {
   using namespace ops::arguments::et_quantized_matmul;
+  const Accelerator* device = q.target.accelerator;
+  if (q.result_type().dtype == ScalarType::Short && device != nullptr && !device->has_matmul_of_16_bits) {
+    return "a product of activations of 16 bits, " + std::string(device->prefix) + " has those of 8";
+  }
   const double factor = *number_of(q.arg(kSelfScale)) * *number_of(q.arg(kMat2Scale)) / *number_of(q.arg(kOutputScale));
   return sum_factor_refusal(q, factor, q.type(kSelf).dims.back().max, kProductBits);
 }

@@ -24,6 +24,7 @@ struct Accelerator {
   int64_t max_pool_area;
   int64_t max_depth;  ///< channels that a product adds up
   int64_t max_transposed_stride;
+  bool has_matmul_of_16_bits;
   bool has_table_of_16_bits;
 };
 

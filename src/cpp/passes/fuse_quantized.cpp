@@ -319,6 +319,52 @@ class Tabulation {
   ir::Value* value_ = nullptr;
 };
 
+/// By how much a node multiplies its argument `input`, where that is a positive number.
+std::optional<double> factor_of(const ir::Program& program, const ir::Node& node, size_t input) {
+  const bool divides = node.op == op::div_Tensor && input == 0;
+  if (node.op != op::mul_Tensor && !divides) {
+    return std::nullopt;
+  }
+  const ir::Argument& other = node.args()[1 - input];
+  const ir::Constant* constant = constant_of(program, other);
+  const std::vector<double> numbers = constant != nullptr ? numbers_of(*constant) : std::vector<double>();
+  const std::optional<double> number = numbers.size() == 1 ? numbers.front() : number_of(other);
+  if (!number || !std::isnormal(*number) || *number < 0) {
+    return std::nullopt;
+  }
+  return divides ? 1 / *number : *number;
+}
+
+/// Products with numbers and clamps, from the last node to the first, as another scale and range of integers. Their
+/// table would be one straight line.
+bool fuse_scaling(const ir::Program& program, const std::vector<std::pair<ir::Node*, size_t>>& chain,
+                  const Activation& result) {
+  ir::Node *const quantize = chain.front().first, *const dequantize = chain.back().first;
+  double times = 1;
+  Clamp clamp;
+  std::vector<ir::Node*> computed;
+  for (auto step = chain.rbegin() + 1; step != chain.rend() - 1; ++step) {
+    if (const std::optional<double> factor = factor_of(program, *step->first, step->second)) {
+      times *= *factor;
+      clamp = {clamp.min * *factor, clamp.max * *factor};
+    } else if (const std::optional<Clamp> own = clamp_of(*step->first)) {
+      clamp = {std::clamp(clamp.min, own->min, own->max), std::clamp(clamp.max, own->min, own->max)};
+    } else {
+      return false;
+    }
+    computed.insert(computed.begin(), step->first);
+  }
+  Arguments from = dequantize->args(), to = quantize->args();
+  from[1] = {*number_of(from[1]) * times};
+  ir::Node* scaled = create_like(*dequantize, kDequantizePerTensor, std::move(from));
+  scaled->add_result(quantize->result()->name + "_scaled", dequantize->result()->type);
+  to[0] = {scaled->result()};
+  to[3] = {bound_of(clamp.min, result)};
+  to[4] = {bound_of(clamp.max, result)};
+  replace_quantize(quantize, kQuantizePerTensor, std::move(to), std::move(computed));
+  return true;
+}
+
 /// Whether the lines of a table of 16 bits rise and fall by at most 16 bits.
 bool has_slopes_of_16_bits(const ir::Constant& table) {
   const auto* const points = static_cast<const int16_t*>(table.data);
@@ -354,6 +400,9 @@ bool fuse_table(PassContext& context, ir::Node* quantize, const Activation& resu
     return false;
   }
   chain.emplace_back(node, 0);
+  if (has_lines && fuse_scaling(context.program, chain, result)) {
+    return true;
+  }
   Tabulation table(context.program, *context.evaluator);
   if (has_lines) {
     table.start_16_bits(*source);
