@@ -178,7 +178,7 @@ def compile_payload(payload: bytes, options: VelaOptions, python: str | Path | N
 
     Raises:
         ToolsMissing: There is no environment with Vela.
-        InvalidArgumentError: The configuration has no such system configuration or memory mode.
+        InvalidArgumentError: Vela has no such option, or its configuration no such system or memory mode.
         VelaRefused: Vela does not take it.
     """
     interpreter = tools_python("ethosu", python)
@@ -187,7 +187,7 @@ def compile_payload(payload: bytes, options: VelaOptions, python: str | Path | N
         (folder / "graph.tosa").write_bytes(payload)
         done = run_worker(interpreter, "vela_worker.py", [folder, *options.flags()])
         if done.returncode == BAD_OPTION:
-            raise InvalidArgumentError(done.stderr.strip())
+            raise InvalidArgumentError(done.stderr.strip().rpartition("\n")[2])  # behind how Vela is called
         if done.returncode != 0 or not (folder / "compiled.json").exists():
             raise VelaRefused(_reason(done.stdout + done.stderr, options.accelerator))
         described = json.loads((folder / "compiled.json").read_text())

@@ -59,7 +59,10 @@ def main() -> None:
         print(missing, file=sys.stderr)
         sys.exit(3)  # environment.BAD_OPTION
     graph = folder / "graph.tosa"
-    status = vela.main([*sys.argv[2:], "--verbose-performance", "--output-dir", str(folder), str(graph)])
+    try:
+        status = vela.main([*sys.argv[2:], "--verbose-performance", "--output-dir", str(folder), str(graph)])
+    except SystemExit as ended:
+        status = 3 if ended.code == 2 else ended.code  # its parser's, which has said what is wrong: BAD_OPTION
     if status:
         sys.exit(status)
     with np.load(folder / "graph_vela.npz", allow_pickle=True) as arrays:  # Vela has just written it

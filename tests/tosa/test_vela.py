@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,10 +90,11 @@ def test_a_refusal_has_a_reason(tmp_path: Path, damage: str) -> None:
     [
         ({"memory_mode": "Everywhere"}, r"memory-mode 'Everywhere' is not in Arm/vela.ini, which has .*Shared_Sram"),
         ({"system_config": "Fast"}, r"system-config 'Fast' is not in .*Ethos_U55_High_End_Embedded"),
+        ({"extra_flags": ("--no-such",)}, r"^[^\n]*unrecognized arguments: --no-such$"),
         ({"config": "nowhere.ini"}, "no configuration file nowhere.ini"),
     ],
 )
-def test_an_unknown_option_is_no_refusal(tmp_path: Path, option: dict[str, str], message: str) -> None:
+def test_an_unknown_option_is_no_refusal(tmp_path: Path, option: dict[str, Any], message: str) -> None:
     """It would leave all operators on the CPU, one after the other."""
     options = vela.VelaOptions("ethos-u55-128", **option)
     with pytest.raises(InvalidArgumentError, match=message):

@@ -325,7 +325,9 @@ std::optional<double> factor_of(const ir::Program& program, const ir::Node& node
   if (node.op != op::mul_Tensor && !divides) {
     return std::nullopt;
   }
-  const ir::Argument& other = node.args()[1 - input];
+  const ir::Argument& other = divides      ? ops::DivTensor(node).other()
+                              : input == 0 ? ops::MulTensor(node).other()
+                                           : ops::MulTensor(node).self();
   const ir::Constant* constant = constant_of(program, other);
   const std::vector<double> numbers = constant != nullptr ? numbers_of(*constant) : std::vector<double>();
   const std::optional<double> number = numbers.size() == 1 ? numbers.front() : number_of(other);
