@@ -99,6 +99,28 @@ def test_what_overlapping_results_would_save_is_about_what_planning_them_saves()
     assert Plan(files[True]).saved_by_overlaps() == 0
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.ConvTranspose2d(8, 8, 4, stride=2, padding=1),
+        torch.nn.Conv2d(8, 8, 3, padding=1, groups=4),
+        torch.nn.Conv2d(8, 72, 1),
+        torch.nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        torch.nn.MaxPool2d(3, stride=1),
+        torch.nn.MaxPool2d(2, stride=1, dilation=2),
+    ],
+    ids=str,
+)
+def test_the_hint_names_only_what_planning_can_save(layer: torch.nn.Module) -> None:
+    """A program that was planned so already is told nothing."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), layer, torch.nn.Flatten()).eval()
+    samples = [(torch.randn(1, 1, 10, 9),) for _ in range(2)]
+    planning = et.MemoryPlanningPass(overlap_inputs=True)
+    config = et.ExecutorchBackendConfig(quantized_io=True, memory_planning_pass=planning)
+    edge = et.to_edge_transform_and_lower(quantizer.quantize(model, samples[0], "static_int8", samples))
+    assert Plan(bytes(edge.to_executorch(config).buffer)).saved_by_overlaps() == 0
+
+
 def arena(data: bytes) -> int:
     """Bytes of a file's planned memory."""
     program = Program(_core.Program.from_bytes(data, firmware_kernels=True))

@@ -14,7 +14,7 @@ from executorch_py.codegen.flatbuffer import Table, read_root
 from executorch_py.element_types import ScalarType, item_size
 
 # Members of the unions of program.fbs.
-_TENSOR, _LISTS, _KERNEL_CALL = 5, (10, 11), 1
+_INT, _TENSOR, _LISTS, _KERNEL_CALL = 2, 5, (10, 11), 1
 #: Results of convolutions with more channels lie apart from their inputs: ops/image_windows.h.
 _CHANNELS_AT_ONCE = 64
 
@@ -104,8 +104,7 @@ class Plan:
 
     def _shared(self, i: int) -> int:
         """Bytes that the result of a convolution or maximum pooling and its input could share, and do not."""
-        is_pool = self.calls[i].kernel == "et::max_pool2d.out"
-        if not is_pool and self.calls[i].kernel != "et::quantized_convolution.out":
+        if not self._may_overlap(i):
             return 0
         given, made = self.calls[i].arguments[0], self.calls[i].arguments[-1]
         image, result = self.tensors[given], self.tensors[made]
@@ -114,8 +113,30 @@ class Plan:
         starts, ends = zip(*((one.place[1], one.place[1] + one.nbytes) for one in (image, result) if one.place))
         lie_apart = max(starts) >= min(ends)
         dies = self.lives[given][1] == i
-        fits = len(result.sizes) == 4 and result.sizes[0] == 1 and (is_pool or result.sizes[1] <= _CHANNELS_AT_ONCE)
+        fits = len(result.sizes) == 4 and result.sizes[0] == 1
         return min(image.nbytes, result.nbytes) if lie_apart and dies and fits else 0
+
+    def _may_overlap(self, i: int) -> bool:
+        """Whether a call is of those that planning/overlapping_results.cpp knows."""
+        call = self.calls[i]
+        if call.kernel == "et::max_pool2d.out":
+            dilations = self._values[call.arguments[4]].table(1)
+            return dilations is None or all(self._number(i) == 1 for i in dilations.numbers(0, "q"))
+        if call.kernel != "et::quantized_convolution.out":
+            return False
+        of_image, of_weight, of_result = (self.tensors[call.arguments[k]].sizes for k in (0, 3, -1))
+        is_depthwise = of_weight[1] == 1 and of_weight[0] == of_image[1]
+        return (
+            not self._number(call.arguments[9])  # transposed
+            and of_weight[0] == of_result[1] <= _CHANNELS_AT_ONCE  # two rows a byte are fewer
+            and (of_weight[1] == of_image[1] or is_depthwise)
+        )
+
+    def _number(self, i: int) -> int:
+        """The value of an integer or boolean argument."""
+        value = self._values[i]
+        content = value.table(1)
+        return content.scalar(0, "q" if value.scalar(0, "B") == _INT else "B") if content is not None else 0
 
 
 def _tensor_of(table: Table) -> PlannedTensor:

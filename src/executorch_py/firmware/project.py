@@ -56,12 +56,11 @@ class Model:
         return self.data if self.bundle is None else self.bundle
 
 
-def byte_array(name: str, data: bytes, section: str = "") -> str:
+def byte_array(name: str, data: bytes) -> str:
     """A C array of bytes."""
     lines = [", ".join(map(str, data[i : i + 24])) for i in range(0, len(data), 24)] or ["0"]
-    place = f'__attribute__((section("{section}"))) ' if section else ""
     body = ",\n    ".join(lines)
-    return f"alignas(16) {place}extern const unsigned char {name}[] = {{\n    {body}}};\n"
+    return f"alignas(16) extern const unsigned char {name}[] = {{\n    {body}}};\n"
 
 
 def model_sources(model: Model) -> dict[str, str]:
@@ -86,7 +85,8 @@ inline constexpr size_t kProgramBytes = {len(model.data)};
 inline constexpr size_t kProgramTablesBytes = {tables};  // header and tables; weights follow
 inline constexpr uint32_t kProgramTablesChecksum = {zlib.crc32(model.data[:tables]):#010x};
 inline constexpr uint32_t kProgramChecksum = {zlib.crc32(model.data):#010x};
-extern const unsigned char kModel[];  // the {".pte" if model.bundle is None else ".bpte"} file, aligned to 16
+// The {".pte" if model.bundle is None else ".bpte"} file, aligned to 16.
+extern const unsigned char kModel[] __attribute__((section(".model")));
 inline constexpr size_t kNumInputs = {len(model.inputs)};
 extern const Bytes kInputs[];
 inline constexpr size_t kNumOutputs = {len(model.outputs)};
@@ -97,7 +97,7 @@ inline constexpr double kRtol = {model.tolerance[0]!r}, kAtol = {model.tolerance
 
 }}  // namespace firmware
 """
-    parts = ['#include "model.h"\n\nnamespace firmware {\n', byte_array("kModel", model.file, ".model")]
+    parts = ['#include "model.h"\n\nnamespace firmware {\n', byte_array("kModel", model.file)]
     for kind, arrays in (("Input", model.inputs), ("Output", model.outputs)):
         parts += ["namespace {"] + [
             byte_array(f"k{kind}{i}", data).replace("extern ", "") for i, data in enumerate(arrays)

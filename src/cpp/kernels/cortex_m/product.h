@@ -70,7 +70,7 @@ class Product {
   const Filter& filter_;
   Output output_;
   Block *blocks_ = nullptr, *block_ = nullptr;
-  Value* values_ = nullptr;  // [kColumns, depth], where columns are widened
+  [[maybe_unused]] Value* values_ = nullptr;  // [kColumns, depth], where columns are widened
   const int8_t* rows_ = nullptr;
   int32_t count_ = 0;
   bool starts_hold_it_ = false;  // the zero point of the inputs

@@ -106,7 +106,8 @@ uint64_t platform_now_ns() { return board::instructions(); }
 }  // namespace et::runtime
 
 #if defined(__ARM_ARCH_6M__)
-// std::atomic's exchange: this core has no instruction for it, so interrupts wait.
+// std::atomic: this core has no instruction that exchanges, so interrupts wait. Clang calls functions to load and
+// store, too; GCC's loads and stores are those of a volatile, as here.
 namespace {
 template <typename T>
 T exchange(volatile void* at, T value) {
@@ -124,6 +125,12 @@ __attribute__((used)) uint8_t __atomic_exchange_1(volatile void* at, uint8_t val
 __attribute__((used)) unsigned __atomic_exchange_4(volatile void* at, unsigned value, int) {
   return exchange(at, value);
 }
+#if defined(__clang__)
+uint8_t __atomic_load_1(const volatile void* at, int) { return *static_cast<const volatile uint8_t*>(at); }
+unsigned __atomic_load_4(const volatile void* at, int) { return *static_cast<const volatile unsigned*>(at); }
+void __atomic_store_1(volatile void* at, uint8_t value, int) { *static_cast<volatile uint8_t*>(at) = value; }
+void __atomic_store_4(volatile void* at, unsigned value, int) { *static_cast<volatile unsigned*>(at) = value; }
+#endif
 }
 #endif
 
