@@ -41,11 +41,16 @@ def test_a_yaml(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("a.txt", "aten::add.out f33"), ("a.yaml", '- name: "x"'), ("a.pte", "nothing")]
-)
-def test_a_bad_selection_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    ("name", "text"),
+    [
+        ("a.txt", b"aten::add.out f33"), ("a.txt", b"\x7fELF\x80"), ("a.yaml", b'- name: "x"'), ("a.yaml", b"\xff\xd8"),
+        ("a.yaml", b"operators:\n  aten::add.out: []\n"), ("a.pte", b"nothing"), ("a.pte", b""),
+    ],
+)  # fmt: skip
+def test_a_bad_selection_is_refused(name: str, text: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(text)
     with pytest.raises(TableError, match=name):
-        read_selection(write(tmp_path / name, text))
+        read_selection(tmp_path / name)
 
 
 @pytest.fixture

@@ -39,20 +39,21 @@ def _select(arguments: argparse.Namespace) -> int:
     from executorch_py.codegen.element_types import told
     from executorch_py.codegen.ops_yaml import TableError
     from executorch_py.codegen.published_yaml import operator_table
-    from executorch_py.codegen.select_ops import read_selections, require_selected
+    from executorch_py.codegen.select_ops import MissingError, read_selections, require_selected
 
     backends: set[str] = set()
     paths = [Path(name) for name in arguments.programs]
     for path in paths:
-        data = path.read_bytes()
         if path.suffix == ".pte":
-            program = Runtime.get().load_program(data)
+            program = Runtime.get().load_program(path)
             backends.update(*(program.metadata(method).backends() for method in program.method_names))
     try:
         selection = read_selections(paths, operator_table(), arguments.other)
         require_selected(selection, [Path(name) for name in arguments.require], operator_table(), arguments.other)
-    except TableError as error:
+    except MissingError as error:
         raise InvalidProgramError(f"{error}\n(--other names kernels that another library has)") from None
+    except TableError as error:
+        raise InvalidProgramError(str(error)) from None
     if arguments.sources:
         return _write_sources(arguments, paths)
     kernels = selection.entries

@@ -7,7 +7,7 @@ kernels (published_yaml.py), which selects the operators that it names.
 Operators are named as programs call them, or by their functional variant, aten::add.Tensor.
 A .pte file selects the kernels that it calls, for the element types of the tensors that it calls them with.
 Several files select together. What no kernel library has, or what a model calls and the files do not select, is a
-TableError that names file, operator and element type.
+MissingError that names file, operator and element type.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from .published_yaml import is_published, out_variant_of, read_entries, selected
 
 #: Kernels that every runtime has (kernels/prim).
 _PRIMITIVE = "executorch_prim::"
+
+
+class MissingError(TableError):
+    """Programs or lists call kernels that are not there."""
 
 
 class Selection:
@@ -75,7 +79,8 @@ def read_selections(paths: Sequence[Path], ops: Iterable[Op], others: Sequence[s
         others: Names and patterns (``my_ops::*``) of kernels that another library has.
 
     Raises:
-        TableError: A file is not well formed, or names what no kernel is there for.
+        TableError: A file is not well formed.
+        MissingError: A file names what no kernel is there for.
     """
     entries: dict[str, set[str] | None] = {}
     missing: list[str] = []
@@ -93,7 +98,7 @@ def require_selected(selection: Selection, models: Sequence[Path], ops: Iterable
     """Checks that a selection has every kernel that programs call, for the element types they call it with.
 
     Raises:
-        TableError: Each call that is missing is named: program, kernel, element types.
+        MissingError: Each call that is missing is named: program, kernel, element types.
     """
     missing: list[str] = []
     table = _kernels_of(ops)
@@ -139,25 +144,29 @@ def _listed(dtypes: Iterable[str]) -> str:
 
 def _refuse(missing: list[str]) -> None:
     if missing:
-        raise TableError("\n".join(dict.fromkeys(missing)))
+        raise MissingError("\n".join(dict.fromkeys(missing)))
 
 
 def _entries_of(path: Path) -> dict[str, set[str] | None]:
+    try:
+        return _read(path)
+    except UnicodeDecodeError:
+        raise TableError(f"{path.name} is no text: give a list, a table (.yaml) or a program (.pte)") from None
+    except TableError as error:
+        raise TableError(f"{path.name}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, set[str] | None]:
     if path.suffix == ".pte":
-        try:
-            return dict(read_pte_operators(path.read_bytes()))
-        except TableError as error:
-            raise TableError(f"{path.name}: {error}") from None
-    entries: dict[str, set[str] | None] = {}
+        return dict(read_pte_operators(path.read_bytes()))
     text = path.read_text(encoding="utf-8")
-    if path.suffix in (".yaml", ".yml") and is_published(text):
-        try:
-            entries = selected(read_entries(text))
-        except TableError as error:
-            raise TableError(f"{path.name}: {error}") from None
-    elif path.suffix in (".yaml", ".yml"):
+    is_table = path.suffix in (".yaml", ".yml")
+    if is_table and is_published(text):
+        return selected(read_entries(text))
+    entries: dict[str, set[str] | None] = {}
+    if is_table:
         for entry in read_yaml(text):
-            where = f"{path.name}: line {entry['line']}"
+            where = f"line {entry['line']}"
             if set(entry) - {"line", "op", "dtypes"} or "op" not in entry:
                 raise TableError(f"{where}: an entry has 'op' and, when not all are wanted, 'dtypes'")
             dtypes = entry.get("dtypes", [])
@@ -166,5 +175,5 @@ def _entries_of(path: Path) -> dict[str, set[str] | None]:
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#")[0].split()
             if words:
-                entries[out_variant_of(words[0])] = _expand(words[1:], f"{path.name}: line {number}")
+                entries[out_variant_of(words[0])] = _expand(words[1:], f"line {number}")
     return entries
