@@ -32,6 +32,7 @@ CASES = {
     "kernels": (0x14, ["et::quantized_convolution", "et::quantized_linear", "load: OperatorMissing (20)"]),
     "short input": (0x12, ["input 0 has 316 bytes, must have 320", "input: InvalidArgument (18)"]),
     "long input": (0x12, ["input 0 has 324 bytes, must have 320", "input: InvalidArgument (18)"]),
+    "an input too many": (0x12, ["input: InvalidArgument (18)"]),
 }
 
 

@@ -106,6 +106,12 @@ def test_an_image_without_the_verifier_refuses_a_model_that_is_damaged_in_flash(
         assert "the model's checksum differs" in said and "InvalidProgram" in said and done.returncode == 35, said
 
 
+def test_an_image_with_the_texts_of_errors_computes_the_same(project: Project) -> None:
+    """Their snprintf refers to a heap, which the image has not."""
+    elf = build(project, ["-DEXECUTORCH_MESSAGES=ON"], "build-messages")
+    assert run(project, elf).matches and " snprintf" in symbols(elf) and " malloc" not in symbols(elf)
+
+
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_an_image_that_clang_compiles_computes_the_same(
     target: str, lowered: et.ExecutorchProgramManager, tmp_path: Path

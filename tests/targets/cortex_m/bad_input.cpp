@@ -32,6 +32,7 @@ struct Lack {
   size_t arena = 0;
   bool kernels = false;
   ptrdiff_t input = 0;  // bytes that the first input has more
+  size_t place = 0;     // of the input, beyond its own
 };
 
 /// One inference; the fault that it meets is what the firmware says.
@@ -59,7 +60,7 @@ Error infer(const uint8_t* model, Lack lack) {
   for (size_t i = 0; i < method->num_inputs(); ++i) {
     const firmware::Bytes& input = firmware::kInputs[i];
     const size_t nbytes = static_cast<size_t>(static_cast<ptrdiff_t>(input.size) + lack.input);
-    ET_RETURN_IF_ERROR(firmware::set_input(*method, i, input.data, nbytes));
+    ET_RETURN_IF_ERROR(firmware::set_input(*method, i + lack.place, input.data, nbytes));
   }
   const Error error = method->execute();
   if (error != Error::Ok) {
@@ -137,6 +138,7 @@ int main() {
   run_case("kernels", firmware::kModel, Lack{0, 0, 0, true});
   run_case("short input", firmware::kModel, Lack{0, 0, 0, false, -4});
   run_case("long input", firmware::kModel, Lack{0, 0, 0, false, 4});
+  run_case("an input too many", firmware::kModel, Lack{0, 0, 0, false, 0, 1});
 
   damage_at_random();
   run_case("nothing", firmware::kModel);

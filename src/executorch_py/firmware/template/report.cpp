@@ -103,6 +103,9 @@ Result<Method> load_method(const Program& program, const char* name, const Memor
 }
 
 Error set_input(Method& method, size_t i, const void* data, size_t nbytes) {
+  if (i >= method.num_inputs()) {
+    return fail("input", Error::InvalidArgument);
+  }
   const EValue& taken = method.get_input(i);
   if (!taken.is_tensor()) {
     return Error::Ok;  // a number that was fixed at export
