@@ -89,8 +89,9 @@ std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& 
   if (work.rows > 0 && work.columns > 0) {
     const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
     units += work.kind == WorkKind::matmul ? 0 : numbers * reading_of(work, numbers, tile.rows, costs);
-    // Integers fill half as many columns: four bytes of the depth are one number.
-    units *= up_to(work.rows, is_floating(work) ? tile.rows : 1) / work.rows;
+    // Integers fill half as many columns: four bytes of the depth are one number. Their tiles of rows are low but for
+    // those of VNNI.
+    units *= up_to(work.rows, is_floating(work) || isa == TargetIsa::kAvx512 ? tile.rows : 1) / work.rows;
     units *= up_to(work.columns, is_floating(work) ? tile.columns : std::max(tile.columns / 2, 1.0)) / work.columns;
   }
   if (work.kind == WorkKind::matmul) {

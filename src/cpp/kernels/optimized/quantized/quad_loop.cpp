@@ -58,10 +58,10 @@ void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
 }
 
 /// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_tile), of which the
-/// last `left` columns count.
+/// last `left` columns count. Of the next panel the second cache fetches `share` bytes a quad from `next` on.
 template <size_t kRows, size_t kVectors>
 HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const int8_t* weights, size_t row,
-                              size_t column, size_t first, size_t left) {
+                              size_t column, size_t first, size_t left, const int8_t* next, size_t share) {
   const SumTag d;
   const hn::Repartition<int8_t, SumTag> db;
   const size_t lanes = hn::Lanes(d), stride = stride_of_quads(p), quads = p.quads();
@@ -78,6 +78,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
       w[v] = hn::LoadU(db, weights + 4 * (quad * kVectors + v) * lanes);
+      __builtin_prefetch(next + quad * share + 4 * v * lanes, 0, 2);
     }
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
@@ -118,9 +119,12 @@ void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
     const int8_t* const weights = packed + column * 4 * p.quads();
+    const size_t of_a_quad = 4 * kVectors * hn::Lanes(SumTag()), nbytes = of_a_quad * p.quads();
     for_even_tiles<8>(block.rows, [&](auto height, size_t row) HWY_ATTR {
-      multiply_tile<decltype(height)::value, kVectors>(p, block.scratch + row * stride, weights, block.first_row + row,
-                                                       column, block.group * p.columns + first, left);
+      constexpr size_t kRows = decltype(height)::value;
+      multiply_tile<kRows, kVectors>(p, block.scratch + row * stride, weights, block.first_row + row, column,
+                                     block.group * p.columns + first, left,
+                                     weights + nbytes + row * nbytes / block.rows, kRows * of_a_quad / block.rows);
     });
   });
 }
