@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,16 +54,19 @@ def project(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def installed(model: Path, folder: Path, *options: str) -> Path:
+    """The package for Cortex-M4 with the kernels that the model calls."""
+    run("cmake", "-S", ROOT, "-B", folder / "build", "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}",
+        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/tests/targets/cortex_m/cortex-m4.cmake",
+        f"-DET_SELECT_OPS={model}", *options)  # fmt: skip
+    run("cmake", "--build", folder / "build", "--target", "et_sdk")
+    run("cmake", "--install", folder / "build", "--component", "sdk", "--prefix", folder / "prefix")
+    return folder / "prefix"
+
+
 @pytest.fixture(scope="module")
 def prefix(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package for Cortex-M4, installed, with the kernels that the model calls."""
-    build, prefix = tmp_path_factory.mktemp("bare"), tmp_path_factory.mktemp("prefix")
-    run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}",
-        f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/tests/targets/cortex_m/cortex-m4.cmake",
-        f"-DET_SELECT_OPS={model}")  # fmt: skip
-    run("cmake", "--build", build, "--target", "et_sdk")
-    run("cmake", "--install", build, "--component", "sdk", "--prefix", prefix)
-    return prefix
+    return installed(model, tmp_path_factory.mktemp("bare"))
 
 
 def with_libraries(project: Path, folder: Path, lines: str, libraries: str, registering: str = "") -> Path:
@@ -84,9 +88,9 @@ def with_libraries(project: Path, folder: Path, lines: str, libraries: str, regi
     return folder
 
 
-def configure(folder: Path, prefix: Path, status: int = 0) -> str:
+def configure(folder: Path, prefix: Path, *options: str, status: int = 0) -> str:
     return run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-               f"-DPython3_EXECUTABLE={sys.executable}", status=status)  # fmt: skip
+               f"-DPython3_EXECUTABLE={sys.executable}", *options, status=status)  # fmt: skip
 
 
 def emulate(folder: Path) -> None:
@@ -94,10 +98,21 @@ def emulate(folder: Path) -> None:
     assert "as on the host" in run(*TARGET.emulator(), folder / "build" / "firmware.elf")
 
 
+LIBRARIES = " ".join(f"executorch_py::kernels_{name}" for name in ("cortex_m", "quantized", "portable"))
+
+
 def test_components_run_a_model_on_the_board(project: Path, prefix: Path, tmp_path: Path) -> None:
-    libraries = " ".join(f"executorch_py::kernels_{name}" for name in ("cortex_m", "quantized", "portable"))
-    folder = with_libraries(project, tmp_path / "firmware", FIND, libraries)
+    folder = with_libraries(project, tmp_path / "firmware", FIND, LIBRARIES)
     configure(folder, prefix)
+    emulate(folder)
+
+
+def test_components_that_clang_compiles_run_it_too(project: Path, model: Path, tmp_path: Path) -> None:
+    if shutil.which("clang++") is None:
+        pytest.skip("clang++ is not installed (make fuzz installs it)")
+    prefix = installed(model, tmp_path, "-DTOOLCHAIN=clang")
+    folder = with_libraries(project, tmp_path / "firmware", FIND, LIBRARIES)
+    configure(folder, prefix, "-DTOOLCHAIN=clang")
     emulate(folder)
 
 

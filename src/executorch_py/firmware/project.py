@@ -262,7 +262,7 @@ def board_files(target: Target, model_size: int) -> dict[str, str]:
 
 def toolchain_file(target: Target) -> str:
     """toolchain.cmake of a board."""
-    return template("toolchain.cmake.in", cpu=target.cpu, flags=target.flags)
+    return template("toolchain.cmake.in", cpu=target.cpu, flags=target.flags, clang=template("clang.cmake.in").rstrip())
 
 
 def link_options(program: str) -> str:

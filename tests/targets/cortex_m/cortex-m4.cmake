@@ -1,5 +1,4 @@
 # As cmake/toolchains/cortex-m55.cmake, for another core.
+set(ET_CORE cortex-m4)
+set(ET_CORE_FLAGS "-mfloat-abi=hard -mfpu=fpv4-sp-d16")
 include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/toolchains/cortex-m55.cmake)
-set(CMAKE_SYSTEM_PROCESSOR cortex-m4)
-set(CMAKE_C_FLAGS_INIT "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16")
-set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT} -fno-threadsafe-statics -Wno-psabi -D__int64_t_defined=1")
