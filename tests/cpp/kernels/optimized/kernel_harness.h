@@ -276,7 +276,7 @@ class Call {
     const Kernel* found[kMaxKernels];
     const size_t count = std::min(test_registry().find(name, found), kMaxKernels);
     return std::any_of(found, found + count, [](const Kernel* kernel) {
-      return kernel->priority >= runtime::kPriorityLibrary && kernel->priority < optimized::kPriorityBeforeLibrary;
+      return kernel->priority >= runtime::kPriorityLibrary && kernel->priority < optimized::kPriorityOffering;
     });
   }
   /// True when a kernel of this priority takes the arguments.
@@ -395,7 +395,7 @@ class Call {
   /// Where the kernels end that a test means by `priority`.
   static int end_of_row(uint8_t priority) {
     return priority == runtime::kPriorityOptimized ? runtime::kPriorityLibrary
-           : priority == runtime::kPriorityLibrary ? optimized::kPriorityBeforeLibrary
+           : priority == runtime::kPriorityLibrary ? optimized::kPriorityOffering
                                                    : priority + 1;
   }
 
@@ -412,7 +412,7 @@ class Call {
       }
     }
     for (size_t i = 0; i < count && priority == runtime::kPriorityOptimized && result == Error::NotSupported; ++i) {
-      if (found[i]->priority == optimized::kPriorityBeforeLibrary) {
+      if (found[i]->priority == optimized::kPriorityOffering) {
         result = run_kernel(*found[i], pool, outputs);
       }
     }
