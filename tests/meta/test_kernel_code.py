@@ -69,6 +69,8 @@ def test_sums_of_int8_products_stay_in_registers(file):
     folder = BUILD.parent / "src/cpp/kernels/optimized/quantized/CMakeFiles/et_kernels_optimized_quantized.dir"
     functions = _listing(str(folder / f"{file}.cpp.o")).split("\n\n")
     loops = [(loop, function) for function in functions for loop in _inner_loops(function)]
+    # What stands behind a function and jumps back into it is no loop.
+    loops = [pair for pair in loops if not any(line.startswith("jmp ") for line in pair[0])]
     products = [pair for pair in loops if any(re.match("vpdpbusd|v?pmaddwd", line) for line in pair[0])]
     assert len(products) > (10 if file == "quad_loop" else 30)
     assert not [line for loop, function in products for line in _on_stack(loop, function)]

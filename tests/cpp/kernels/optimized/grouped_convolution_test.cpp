@@ -101,7 +101,6 @@ TEST(GroupedConvolution, Chosen) {
     return describe(call, form, {}).chosen();
   };
   EXPECT_EQ(chosen({2, 32, 14, 14, 3, 1, 1}), optimized::kPriorityDepthwise);
-  EXPECT_EQ(chosen({4, 32, 14, 14, 3, 1, 1}), optimized::kPriorityDepthwise);
   EXPECT_NE(chosen({3, 32, 14, 14, 3, 1, 1}), optimized::kPriorityDepthwise);
   EXPECT_NE(chosen({16, 32, 14, 14, 3, 1, 1}), optimized::kPriorityDepthwise);
 }
