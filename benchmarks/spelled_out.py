@@ -1,4 +1,4 @@
-"""Functions that a model spells out operator by operator: as one operator, in eager PyTorch, and as the chain that they were.
+"""Functions that a model spells out operator by operator: as one operator, in eager PyTorch, and as their chain.
 
     python -m benchmarks.spelled_out [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
 

@@ -88,7 +88,7 @@ class XnnpackPartitioner(Partitioner):
         return not self._leaves_functions
 
     def for_compatible(self) -> "XnnpackPartitioner":
-        """Takes what is left to kernels that the official runtime has not: spelled-out functions, recurrent steps and others."""
+        """Takes what is left to kernels that the official runtime has not: functions, recurrent steps, others."""
         other = copy.copy(self)
         other._leaves_functions = False
         other._isa = ""

@@ -1,7 +1,8 @@
 """What leaves float16's range, and so stays float32 in a float16 configuration. float16 ends at 65504, the square of 256.
 
 By its form (``mark_far``): squares, powers, exponentials, lengths, products that are summed, and what sums and means make of
-these, until another operator brings them back. In a norm that a model spells out, all but the layers around it stay float32:
+these, until another operator brings them back. In a norm that a model spells out, all but the layers around it
+stay float32:
 
     x * rsqrt(mean(x**2) + eps) * weight
 

@@ -1,4 +1,4 @@
-"""What XNNPACKQuantizer, EmbeddingQuantizer and ExampleQuantizer say of a graph, spelled out: the goldens of the patterns."""
+"""What XNNPACKQuantizer, EmbeddingQuantizer and ExampleQuantizer say of a graph: the goldens of the patterns."""
 
 import pytest
 import torch

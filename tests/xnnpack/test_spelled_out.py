@@ -1,4 +1,4 @@
-"""Functions that a model spells out stay one operator where the delegate would cut them, or compute them step by step."""
+"""Functions that a model spells out stay one operator where a delegate would cut them or compute them in steps."""
 
 from __future__ import annotations
 

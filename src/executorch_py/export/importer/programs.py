@@ -1,4 +1,4 @@
-"""fx -> et::ir::Program: the only file that knows both. For ``to_executorch()``, and where the compiler is asked before.
+"""fx -> et::ir::Program: the only file that knows both. For ``to_executorch()``, and questions to the compiler before.
 
 Every argument is written in the order of the operator's schema with its defaults, every tensor gets its type (dtype,
 dims with their bounds, row-major), every node its source line. What the IR cannot say is an error that names the
