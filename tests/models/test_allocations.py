@@ -1,9 +1,9 @@
 """A call allocates nothing, and on one thread it takes no lock: ten further calls of a model take as many blocks from
-the heap and as many locks as none. On two threads a load takes a region more or less for packed weights, by how the parts
-fall on the threads, so that there ten calls take fewer than ten blocks.
+the heap and as many locks as none. On two threads a load takes a region more or less for packed weights, by how the
+parts fall on the threads, so that there ten calls take fewer than ten blocks.
 
-A library that counts the calls of malloc and its kin, and of pthread's locks and waits, is put in front of executor_runner
-(LD_PRELOAD), so that XNNPACK and the thread pool are counted too.
+A library that counts the calls of malloc and its kin, and of pthread's locks and waits, is put in front of
+executor_runner (LD_PRELOAD), so that XNNPACK and the thread pool are counted too.
 """
 
 import os
