@@ -1,8 +1,8 @@
 """What a backend's ``conformance.py`` says: the cases that the suite in tests/conformance runs over every backend.
 
-A *case* must be taken, in as many parts as it says, and give eager's numbers. A *refused* case must not be taken at all (the
-device cannot do it, for ever) and still run, on the runtime's own kernels. What should work and does not yet is an expected
-failure with a reason; it fails the suite when it begins to work.
+A *case* must be taken, in as many parts as it says, and give eager's numbers. A *refused* case must not be taken at all
+(the device cannot do it, for ever) and still run, on the runtime's own kernels. What should work and does not yet is an
+expected failure with a reason; it fails the suite when it begins to work.
 """
 
 from collections.abc import Callable

@@ -139,14 +139,16 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
         "mul": (torch.mul, (rows, tensor(1000, 1000))),
         "unbind": (torch.unbind, (tensor(32, 32, 1000),)),
         "nn.functional.interpolate.linear": (lambda x: F.interpolate(x, scale_factor=2, mode="linear"), (line,)),
-        "nn.functional.interpolate.trilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), (volume,)),
+        "nn.functional.interpolate.trilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"),
+                                                (volume,)),
         "nn.functional.grid_sample": (
             lambda x, g: F.grid_sample(x, g, align_corners=False), (image, tensor(1, 128, 128, 2).clamp(-1, 1))),
         "nn.functional.pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (image,)),
         "nn.functional.pixel_unshuffle": (lambda x: F.pixel_unshuffle(x, 2), (image,)),
         "nn.functional.unfold": (lambda x: F.unfold(x, 3), (tensor(1, 8, 128, 128),)),
         "nn.functional.fold": (lambda x: F.fold(x, (128, 128), 2, stride=2), (tensor(1, 256, 4096),)),
-        "nn.functional.layer_norm": (lambda x, w, b: F.layer_norm(x, (1000,), w, b), (rows, tensor(1000), tensor(1000))),
+        "nn.functional.layer_norm": (lambda x, w, b: F.layer_norm(x, (1000,), w, b),
+                                     (rows, tensor(1000), tensor(1000))),
         "nn.functional.group_norm": (lambda x, w, b: F.group_norm(x, 8, w, b), (image, tensor(64), tensor(64))),
         "nn.functional.batch_norm": (
             lambda x, m, v, w, b: F.batch_norm(x, m, v, w, b),
@@ -161,7 +163,8 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
             lambda x, w, b, o, ob: F.multi_head_attention_forward(
                 x, x, x, 256, 8, w, b, None, None, False, 0.0, o, ob, training=False)[0],
             (tensor(128, 4, 256), tensor(768, 256), tensor(768), tensor(256, 256), tensor(256))),
-        "nn.functional.embedding": (lambda i, w: F.embedding(i, w), (torch.randint(0, 10000, (4, 1024)), tensor(10000, 256))),
+        "nn.functional.embedding": (lambda i, w: F.embedding(i, w),
+                                    (torch.randint(0, 10000, (4, 1024)), tensor(10000, 256))),
         "nn.functional.embedding_bag": (
             lambda i, w: F.embedding_bag(i, w), (torch.randint(0, 10000, (256, 16)), tensor(10000, 256))),
         "nn.functional.linear": (F.linear, (tensor(512, 1024), tensor(512, 1024), tensor(512))),
@@ -177,7 +180,8 @@ def _own(dtype: torch.dtype) -> dict[str, tuple[Callable[..., Any], tuple[torch.
         "histc": (lambda x: torch.histc(x, 100), (tensor(ELEMENTS),)),
         "bincount": (lambda x: torch.bincount(x, minlength=256), (torch.randint(0, 256, (ELEMENTS,)),)),
         "bucketize": (torch.bucketize, (tensor(ELEMENTS), torch.linspace(-3, 3, 64).to(dtype).unique())),
-        "searchsorted": (lambda s, x: torch.searchsorted(s, x), (torch.linspace(-3, 3, 64).to(dtype).unique(), tensor(ELEMENTS))),
+        "searchsorted": (lambda s, x: torch.searchsorted(s, x),
+                         (torch.linspace(-3, 3, 64).to(dtype).unique(), tensor(ELEMENTS))),
         "sort.rows": (lambda x: torch.sort(x, -1), (tensor(1000, 1000),)),
         "sort.long": (lambda x: torch.sort(x), (tensor(ELEMENTS),)),
         "topk.rows": (lambda x: torch.topk(x, 10), (tensor(1000, 1000),)),

@@ -1,12 +1,12 @@
 """Single operators without a delegate, beside PyTorch eager in the same run: which kernel holds a model back.
 
-    python -m benchmarks.kernels [--set zoo|database] [--dtype float32 …] [--threads 1 2] [--only SUBSTRING] [--rounds N]
-                                 [--json FILE]
+    python -m benchmarks.kernels [--set zoo|database] [--dtype float32 …] [--threads 1 2] [--only SUBSTRING]
+                                 [--rounds N] [--json FILE]
 
-`--set zoo` (the default): models of one operator with shapes from the zoo; for images a figure contains the transposes that
-a network needs at its borders only. `--set database`: every operator of PyTorch's own database on about a million elements
-(benchmarks/enlarge.py, benchmarks/matrices.py), slowest first, then those that are left out, with the reason. No operator
-may take more than three times eager's time.
+`--set zoo` (the default): models of one operator with shapes from the zoo; for images a figure contains the transposes
+that a network needs at its borders only. `--set database`: every operator of PyTorch's own database on about a million
+elements (benchmarks/enlarge.py, benchmarks/matrices.py), slowest first, then those that are left out, with the reason.
+No operator may take more than three times eager's time.
 
 A figure contains one call from Python, about a microsecond on either side. Method and columns as in benchmarks.models;
 "out= ms" is our call into outputs that the caller gives; beside ours it shows what fresh memory costs.
@@ -68,7 +68,8 @@ def _pairs() -> dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor,
     torch.manual_seed(0)
     cases: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]] = {}
     unary = {
-        "relu": F.relu, "hardtanh": F.relu6, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "sigmoid": torch.sigmoid,
+        "relu": F.relu, "hardtanh": F.relu6, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
+        "sigmoid": torch.sigmoid,
         "tanh": torch.tanh, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
         "exp": torch.exp, "erf": torch.erf, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "pow2": lambda x: x**2,
         "neg": torch.neg, "abs": torch.abs,

@@ -2,8 +2,8 @@
 
     python -m benchmarks.lowering [--rounds N]
 
-Our part goes from an ExportedProgram to the bytes of the file. Both are measured from their second call on, interleaved, and
-the medians are shown. Aim: a ratio of at most 1, never over 2.
+Our part goes from an ExportedProgram to the bytes of the file. Both are measured from their second call on,
+interleaved, and the medians are shown. Aim: a ratio of at most 1, never over 2.
 """
 
 from __future__ import annotations

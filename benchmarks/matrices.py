@@ -1,8 +1,8 @@
 """Linear algebra and Fourier transforms on about a million elements, for benchmarks.enlarge.
 
-The database's samples of these operators cannot be enlarged: a matrix of values between those of a sample is singular or
-not positive. Here each has a matrix of 1000 x 1000. The decompositions and what goes with them have 4096 matrices of 16
-x 16 as well. Each transform has rows of lengths that are products of small primes, powers of two and primes.
+The database's samples of these operators cannot be enlarged: a matrix of values between those of a sample is singular
+or not positive. Here each has a matrix of 1000 x 1000. The decompositions and what goes with them have 4096 matrices of
+16 x 16 as well. Each transform has rows of lengths that are products of small primes, powers of two and primes.
 
     for name, (function, inputs) in matrices(torch.float32).items(): …
 """
@@ -20,7 +20,9 @@ LARGE, SMALL = (1000, 1000), (4096, 16, 16)
 
 
 def matrices(dtype: torch.dtype) -> dict[str, Pair]:
-    """Name in the database (and ".small" for the batch of small matrices) -> function and inputs; floats of 32 or 64 bits."""
+    """Name in the database (and ".small" for the batch of small matrices) -> function and inputs; floats of 32 or 64
+    bits.
+    """
     return {
         f"{name}{suffix}": pair
         for suffix, shape in (("", LARGE), (".small", SMALL))
@@ -97,10 +99,12 @@ def _of(shape: tuple[int, ...], dtype: torch.dtype) -> list[tuple[str, Pair]]:
         cases |= {
             "linalg.multi_dot": (lambda a, b, c: linalg.multi_dot([a, b, c]), (a, b, one)),
             "linalg.vander": (linalg.vander, (a[0].clone().tanh(),)),
-            "linalg.cross": (linalg.cross, (torch.stack([a, b, a]).reshape(-1, 3), torch.stack([b, a, a]).reshape(-1, 3))),
+            "linalg.cross": (linalg.cross, (torch.stack([a, b, a]).reshape(-1, 3),
+                                            torch.stack([b, a, a]).reshape(-1, 3))),
             "linalg.vecdot": (linalg.vecdot, (a, b)),
             "linalg.diagonal": (linalg.diagonal, (a.reshape(100, 100, 100),)),
-            "linalg.tensorinv": (lambda x: linalg.tensorinv(x, ind=2), (a[:900, :900].reshape(30, 30, 30, 30).contiguous(),)),
+            "linalg.tensorinv": (lambda x: linalg.tensorinv(x, ind=2),
+                                 (a[:900, :900].reshape(30, 30, 30, 30).contiguous(),)),
             "linalg.tensorsolve": (
                 linalg.tensorsolve, (a[:900, :900].reshape(30, 30, 900).contiguous(), b[:30, :30].contiguous())),
             "svd_lowrank": (lambda x: tuple(torch.svd_lowrank(x)), (a,)),

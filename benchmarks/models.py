@@ -2,11 +2,11 @@
 
     python -m benchmarks.models [--threads 1 2] [--models NAME ...] [--rounds N] [--json FILE]
 
-All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each; a block's figure is its mean,
-a model's the median over the rounds, and the spread is the median distance of the rounds from it. The ratio is ours / eager:
-at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same number of threads.
-With one thread times are processor time of that thread, which other work on the machine lengthens little; otherwise they
-are wall time. Eager runs under `torch.inference_mode`.
+All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each; a block's figure is its
+mean, a model's the median over the rounds, and the spread is the median distance of the rounds from it. The ratio is
+ours / eager: at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same
+number of threads. With one thread times are processor time of that thread, which other work on the machine lengthens
+little; otherwise they are wall time. Eager runs under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def measure(
         for turn in range(rounds):
             first = turn % len(sides)
             for call, repeats, times in (*sides[first:], *sides[:first]):
-                # A pool's workers wait actively for a moment after a call; they must not take a core from the other side.
+                # A pool's workers wait actively for a moment after a call; they must not take a core from the other
+                # side.
                 time.sleep(0.02)
                 call()
                 times.append(_block(call, repeats, clock))
@@ -160,7 +161,8 @@ def table(rows: list[Row], third: str = "delegate") -> str:
 def _means(ratios: list[float], threads: int) -> str:
     mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
     slow = sum(ratio > 3 for ratio in ratios)
-    return f"{threads} thread(s): {len(ratios)} measured, geometric mean {mean:.3f}; worst {max(ratios):.3f}; above 3: {slow}"
+    worst = f"worst {max(ratios):.3f}; above 3: {slow}"
+    return f"{threads} thread(s): {len(ratios)} measured, geometric mean {mean:.3f}; {worst}"
 
 
 def add_options(parser: argparse.ArgumentParser, block_ms: float) -> None:

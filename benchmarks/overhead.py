@@ -1,4 +1,5 @@
-"""What the framework itself costs: an instruction with the smallest kernel, a call from Python, and the first inference.
+"""What the framework itself costs: an instruction with the smallest kernel, a call from Python, and the first
+inference.
 
     python -m benchmarks.overhead [--peer PYTHON] [--rounds N] [--only instruction|first]
 
@@ -6,9 +7,10 @@ An instruction's cost is the slope between chains of 10 and 1,010 additions of o
 shorter chain. With --peer (the interpreter of an environment that has executorch==1.5.1) the same files, written in the
 published vocabulary, are timed in that runtime in between.
 
-The first inference is that of MobileNetV2, in a fresh process each time: loading the file (verification, packed weights) and
-the first call, less a later call. The file is in the system's cache. Aim: under 5 ms with one thread and with two. Processor
-time is what to look at with one thread on a busy machine; with two it contains the workers' active waiting.
+The first inference is that of MobileNetV2, in a fresh process each time: loading the file (verification, packed
+weights) and the first call, less a later call. The file is in the system's cache. Aim: under 5 ms with one thread and
+with two. Processor time is what to look at with one thread on a busy machine; with two it contains the workers' active
+waiting.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Products of matrices by shape: rows of floats times a constant matrix, beside MKL and oneDNN, which PyTorch carries.
 
-    python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …] [--isa avx2]
+    python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …]
+        [--isa avx2]
 
 A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over that of
 the better one. Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least

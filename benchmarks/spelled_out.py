@@ -2,9 +2,9 @@
 
     python -m benchmarks.spelled_out [--threads 1 2] [--only SUBSTRING] [--rounds N] [--json FILE]
 
-Activations and norms of 128 x 4096 floats, and blocks of transformers (only where the package `transformers` is installed).
-"chain ms" is our call with the passes that recognise such functions switched off, in the same run. Method and columns as in
-benchmarks.models.
+Activations and norms of 128 x 4096 floats, and blocks of transformers (only where the package `transformers` is
+installed). "chain ms" is our call with the passes that recognise such functions switched off, in the same run. Method
+and columns as in benchmarks.models.
 """
 
 from __future__ import annotations

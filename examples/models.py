@@ -30,8 +30,8 @@ QUERY = "Dogs are enjoying cold weather."
 for _logger in ("torchao", "torch.utils._pytree"):
     logging.getLogger(_logger).setLevel(logging.ERROR)
 
-# torchvision's compiled operators do not load beside the CPU wheel of torch 2.13. Its models are pure Python and need only
-# the names to exist; transformers imports torchvision when it is there, so this stands before both.
+# torchvision's compiled operators do not load beside the CPU wheel of torch 2.13. Its models are pure Python and need
+# only the names to exist; transformers imports torchvision when it is there, so this stands before both.
 _TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")
 for _name in ("nms", "qnms"):
     if not hasattr(torch.ops.torchvision, _name):
@@ -76,7 +76,9 @@ def tokenize(text: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def photograph(size: int = 224) -> torch.Tensor:
-    """scikit-learn's flower photograph, centre-cropped, normalised as ImageNet models expect: float32 [1, 3, size, size]."""
+    """scikit-learn's flower photograph, centre-cropped, normalised as ImageNet models expect: float32 [1, 3, size,
+    size].
+    """
     import sklearn.datasets
     from PIL import Image
 

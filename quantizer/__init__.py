@@ -50,8 +50,8 @@ torch_models/  models that torch quantized itself, as ordinary modules
 
 matching.py and annotation.py at the top give quantizers of your own the names that they need of the rules.
 
-Quantizers and backends know nothing of each other: the quantize and dequantize nodes in the graph are all that passes between
-them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
+Quantizers and backends know nothing of each other: the quantize and dequantize nodes in the graph are all that passes
+between them. Names are loaded on first use, so that importing this package imports neither torch nor torchao.
 """
 
 from executorch_py import _lazy

@@ -1,4 +1,5 @@
-"""XNNPACKQuantizer: what 8-bit and 4-bit kernels of the usual processors compute with, chosen globally, by module or by operator.
+"""XNNPACKQuantizer: what 8-bit and 4-bit kernels of the usual processors compute with, chosen globally, by module or by
+operator.
 
 >>> quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))  # doctest: +SKIP
 >>> quantizer.set_module_name("head", None)  # stays as it is  # doctest: +SKIP
@@ -73,14 +74,16 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("pad", "y = PAD(...)", padded, _CHAINED),
     Pattern("split", "y = SPLIT(...)", parted, _CHAINED),
 )
-#: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as integers.
+#: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as
+#: integers.
 CARRIERS = tuple(pattern for pattern in FOLLOWERS if pattern.rule in (rescaled, shared, padded))
 
 
 class XNNPACKQuantizer(Quantizer):
     """Annotates what PATTERNS and FOLLOWERS list, each node with the most particular configuration that is set for it.
 
-    From the most particular to the least: module name, module type, operator, global. None leaves what it is set for as it is.
+    From the most particular to the least: module name, module type, operator, global. None leaves what it is set for as
+    it is.
     """
 
     #: What is annotated; other quantizers of this kind have rows of their own.
@@ -96,7 +99,7 @@ class XNNPACKQuantizer(Quantizer):
         self._by_name: dict[str, QuantizationConfig | None] = {}
         self._filter: Callable[[fx.Node], bool] | None = None
 
-    # -------------------------------------------------------------------------------------------------------- the choices
+    # ------------------------------------------------------------------------------------------------------ the choices
 
     def set_global(self, quantization_config: QuantizationConfig | str | None) -> "XNNPACKQuantizer":
         """Sets what holds where nothing else is set: a configuration, or the name of a preset."""
@@ -106,7 +109,9 @@ class XNNPACKQuantizer(Quantizer):
     def set_operator_type(
         self, operator_type: Any, quantization_config: QuantizationConfig | str | None
     ) -> "XNNPACKQuantizer":
-        """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads, ``torch.ops.aten.linear``."""
+        """Sets what holds for an operator: ``torch.ops.aten.linear.default``, or all overloads,
+        ``torch.ops.aten.linear``.
+        """
         if not isinstance(operator_type, (OperatorBase, OpOverloadPacket)):
             raise InvalidTypeError(
                 f"the operator is {operator_type!r:.60}, must be one as torch.export writes it, such as "
@@ -172,7 +177,7 @@ class XNNPACKQuantizer(Quantizer):
                     return self._by_operator[key], True
         return self._global, False
 
-    # ------------------------------------------------------------------------------------------------- torchao calls these
+    # ---------------------------------------------------------------------------------------------- torchao calls these
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
         """Products with a constant become linear, batch norms behind no layer convolutions, and recurrent layers loops,
@@ -244,7 +249,9 @@ class XNNPACKQuantizer(Quantizer):
         return config is not None and (self._filter is None or self._filter(node))
 
     def _is_convolution(self, node: fx.Node) -> bool:
-        """Whether a batch norm that stands behind no layer is quantized: by channels, since their factors differ much."""
+        """Whether a batch norm that stands behind no layer is quantized: by channels, since their factors differ
+        much.
+        """
         config, named = self.config_of(node)
         if not named:
             config, _ = self.config_of(node, torch.ops.aten.conv2d.default)

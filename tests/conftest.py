@@ -1,6 +1,7 @@
 """Options of all tests.
 
-``pytest tests --smoke`` runs what tests/smoke.txt chooses, ``pytest tests --parts`` a part of the files of tests/sweeps.txt.
+``pytest tests --smoke`` runs what tests/smoke.txt chooses, ``pytest tests --parts`` a part of the files of
+tests/sweeps.txt.
 """
 
 import gc

@@ -104,7 +104,8 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
 # What must run on a microcontroller prints nothing and needs no streams, no threads of the standard library, no RTTI.
 FREESTANDING = ("base", "numerics", "schema", "runtime", "devtools", "platform", "kernels/portable", "kernels/prim",
                 "kernels/cortex_m")  # fmt: skip
-NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex", "future",
+NOT_FREESTANDING = ("iostream", "ostream", "istream", "fstream", "sstream", "iomanip", "regex", "thread", "mutex",
+                    "future",
                     "condition_variable", "typeinfo", "filesystem", "exception", "stdexcept")  # fmt: skip
 # Files that need an operating system, left out of a microcontroller's build.
 HOSTED_FILES = re.compile(r"(runtime|devtools)/host/.*")

@@ -1,7 +1,7 @@
 """Writes src/executorch_py/_core.pyi from the extension module that is built: `python tools/core_stub.py --write`.
 
-The stub is the golden of the module's interface: tests/meta/test_core_stub.py compares it with what this program makes, so
-that a change of the bindings shows in the stub's diff.
+The stub is the golden of the module's interface: tests/meta/test_core_stub.py compares it with what this program makes,
+so that a change of the bindings shows in the stub's diff.
 """
 
 import argparse

@@ -2,13 +2,14 @@
 
     python tools/first_call.py MODEL.pte [MODEL.pte ...]
 
-For: grouping these functions in the module (cmake/EtFirstCall.cmake). The system maps code 64 KiB at a time, so scattered
-functions cost each process megabytes. Run it with the package of a build tree on PYTHONPATH when what runs at load and call has
-changed much; a name in the list that is no longer there does no harm. The list holds names as the linker knows them, those that
-most models take first.
+For: grouping these functions in the module (cmake/EtFirstCall.cmake). The system maps code 64 KiB at a time, so
+scattered functions cost each process megabytes. Run it with the package of a build tree on PYTHONPATH when what runs at
+load and call has changed much; a name in the list that is no longer there does no harm. The list holds names as the
+linker knows them, those that most models take first.
 Not for: other systems than Linux on x86-64, where the list serves all the same.
 
-Each model runs in a process of its own, forked when the package is imported, once with inputs of torch and once of numpy.
+Each model runs in a process of its own, forked when the package is imported, once with inputs of torch and once of
+numpy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from executorch_py.element_types import torch_name
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "cmake" / "first_call.txt"
 HEADER = """\
-# Functions that loading and first calls of models take, those of most models first. Measured by tools/first_call.py on x86-64.
+# Functions that loading and first calls of models take, those of most models first. Measured by tools/first_call.py on
+# x86-64.
 """
 
 

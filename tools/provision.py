@@ -6,7 +6,7 @@ Not for Debian packages that the build machine itself needs (a compiler, GoogleT
 
     tools/provision.py build pthreadpool hwy xnnpack     # prints one line "<name>=<prefix>" for each
     tools/provision.py fetch                             # sources only
-    tools/provision.py build xnnpack --source DIR        # the user's own XNNPACK, and what lies beside it (-DET_XNNPACK_SOURCE)
+    tools/provision.py build xnnpack --source DIR   # the user's own XNNPACK and its neighbours (-DET_XNNPACK_SOURCE)
 
 The cache is ``$ET_CACHE``, or ``executorch_py`` in the user's cache folder:
 
@@ -49,8 +49,8 @@ BUILDS: dict[str, tuple[str, ...]] = {
 HEADERS = ("fxdiv",)
 
 WITHOUT_DEBIAN = (
-    "Give -DET_XNNPACK_SOURCE=dir, a clone of XNNPACK with clones of pthreadpool, FXdiv, cpuinfo and highway beside it; "
-    "or bring the src folder of a cache that was filled elsewhere (tools/provision.py fetch) as $ET_CACHE/src; "
+    "Give -DET_XNNPACK_SOURCE=dir, a clone of XNNPACK with clones of pthreadpool, FXdiv, cpuinfo and highway beside "
+    "it; or bring the src folder of a cache that was filled elsewhere (tools/provision.py fetch) as $ET_CACHE/src; "
     "or do without: -DET_BACKENDS=example -DET_BUILD_THREADS=OFF -DET_BUILD_OPTIMIZED=OFF"
 )
 # component -> the folder that its upstream repository is cloned into
@@ -129,7 +129,8 @@ def run(command: Sequence[str | Path], cwd: Path | None = None, log: Path | None
     return result.stdout
 
 
-# --- sources -----------------------------------------------------------------------------------------------------------
+# --- sources
+# -----------------------------------------------------------------------------------------------------------
 
 
 def debian_mirror() -> str:
@@ -242,7 +243,8 @@ def unpack(archive: Path, kind: str, folder: Path) -> None:
     run(["tar", "-xf", archive, "-C", folder, *strip])
 
 
-# --- builds ------------------------------------------------------------------------------------------------------------
+# --- builds
+# ------------------------------------------------------------------------------------------------------------
 
 
 def build(name: str, arguments: argparse.Namespace) -> Path:

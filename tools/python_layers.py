@@ -243,7 +243,8 @@ def check(root: Path = ROOT) -> Iterator[str]:
             if module.layer and other.layer not in ("", module.layer, *MAY_IMPORT[module.layer]):
                 yield f"{where}:{line}: {module.layer} may not import {other.layer} ({name})"
     for circle in modules.circles():
-        yield f"{modules.by_name[circle[0]].path.relative_to(root).as_posix()}:1: a circle of imports: {', '.join(circle)}"
+        first = modules.by_name[circle[0]].path.relative_to(root).as_posix()
+        yield f"{first}:1: a circle of imports: {', '.join(circle)}"
 
 
 def main() -> int:

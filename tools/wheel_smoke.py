@@ -3,10 +3,11 @@
 
     tools/wheel_smoke.py [--keep DIR] [--tree build/dev]
 
-With --tree the wheel is packed from a build tree that is already there; otherwise everything is compiled, as for a user.
+With --tree the wheel is packed from a build tree that is already there; otherwise everything is compiled, as for a
+user.
 
-The models are exported by the environment that runs this script (it has torch); the clean one loads and runs the files, with
-a plug-in and in an application that tests/meta/wheel_plugin builds on the CMake package in the wheel.
+The models are exported by the environment that runs this script (it has torch); the clean one loads and runs the files,
+with a plug-in and in an application that tests/meta/wheel_plugin builds on the CMake package in the wheel.
 """
 
 from __future__ import annotations

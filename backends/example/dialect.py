@@ -1,7 +1,7 @@
 """Operators that the example backend registers for itself: schema, shape function and eager reference.
 
-The kernel is kernels/conv2d_relu.cpp, its table ops.yaml; passes.py brings the operator in after Edge. A model that has been
-rewritten is in the dialect "backend:ExampleBackend" (``executorch_py.verify_dialect``).
+The kernel is kernels/conv2d_relu.cpp, its table ops.yaml; passes.py brings the operator in after Edge. A model that has
+been rewritten is in the dialect "backend:ExampleBackend" (``executorch_py.verify_dialect``).
 """
 
 import torch
@@ -14,8 +14,8 @@ from .preprocess import BACKEND_ID
 
 _library = torch.library.Library("example", "FRAGMENT")
 _library.define(
-    "conv2d_relu(Tensor input, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, int[2] dilation, int groups) "
-    "-> Tensor"
+    "conv2d_relu(Tensor input, Tensor weight, Tensor? bias, int[2] stride, int[2] padding, int[2] dilation, int "
+    "groups) -> Tensor"
 )
 
 

@@ -1,8 +1,8 @@
 """A second example device, with integer kernels, written in Python from the partitioner to the runtime.
 
-It computes int8 convolution, int8 linear, int8 linear with relu (one kernel each), float convolution, quantize and dequantize. It
-does not know which quantizer made the graph: it looks for the quantize and dequantize nodes around an operator.
-docs/how-to/add_quantizer.md builds a quantizer for it.
+It computes int8 convolution, int8 linear, int8 linear with relu (one kernel each), float convolution, quantize and
+dequantize. It does not know which quantizer made the graph: it looks for the quantize and dequantize nodes around an
+operator. docs/how-to/add_quantizer.md builds a quantizer for it.
 
 >>> et.Runtime.get().register_backend(BACKEND_ID, ExampleInt8Runtime)  # doctest: +SKIP
 >>> edge = et.to_edge_transform_and_lower(program, partitioner=[ExampleInt8Partitioner()])  # doctest: +SKIP
@@ -90,7 +90,9 @@ def _convolution_refusal(node: fx.Node) -> str:
 
 
 class ExampleInt8Partitioner(Partitioner):
-    """Tags what the device has: units of q/dq and operator, float convolutions, and the q/dq nodes between them and the rest."""
+    """Tags what the device has: units of q/dq and operator, float convolutions, and the q/dq nodes between them and the
+    rest.
+    """
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tags nodes and notes the reason at each other convolution and linear layer."""
@@ -112,8 +114,8 @@ class ExampleInt8Partitioner(Partitioner):
             elif _name(node) in (_QUANTIZE, _DEQUANTIZE) and _is_int8(node):
                 taken.append(node)
         tags = {}
-        # A tag for each connected part: weights stand at the beginning of the graph, and under one tag they would all be cut
-        # together with the first kernel.
+        # A tag for each connected part: weights stand at the beginning of the graph, and under one tag they would all
+        # be cut together with the first kernel.
         for part in generate_partitions_from_list_of_nodes(exported_program.graph_module, [taken]):
             tag = f"{_TAG}_{len(tags)}"
             tags[tag] = DelegationSpec(BACKEND_ID, [])

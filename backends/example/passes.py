@@ -16,7 +16,8 @@ aten = torch.ops.aten
 class FuseConv2dRelu:
     """``relu(convolution(x))`` becomes ``example::conv2d_relu(x)`` where nothing else reads the convolution.
 
-    Left alone: transposed, 1-D and 3-D convolutions, other element types than float32, and nodes that a partitioner tagged.
+    Left alone: transposed, 1-D and 3-D convolutions, other element types than float32, and nodes that a partitioner
+    tagged.
     """
 
     def __call__(self, module: fx.GraphModule) -> PassResult:

@@ -1,4 +1,5 @@
-"""What travels from the partitioner to the compiler half (compiler/payload_writer.cpp) and to the runtime half (runtime/).
+"""What travels from the partitioner to the compiler half (compiler/payload_writer.cpp) and to the runtime half
+(runtime/).
 
 The compiling itself is C++ here: it gets the part from the IR after delegation. A backend that compiles in Python
 instead has a class derived from ``executorch_py.exir.backend.backend_details.BackendDetails`` in this file, named like

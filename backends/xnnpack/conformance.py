@@ -89,7 +89,8 @@ def _many(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def _pooled_over_the_edge(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Windows that reach beyond the padding, which counts in means or does not."""
     return (
-        F.max_pool2d(x, 2, ceil_mode=True), F.max_pool2d(x, 3, 2, 1, ceil_mode=True), F.max_pool2d(x, (3, 4), 3, ceil_mode=True),
+        F.max_pool2d(x, 2, ceil_mode=True), F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.max_pool2d(x, (3, 4), 3, ceil_mode=True),
         F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 1, (1, 0)), F.avg_pool2d(x, 2, ceil_mode=True),
         F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
     )  # fmt: skip
@@ -134,8 +135,10 @@ SUITE = Suite(
         Case("pooling_over_the_edge", lambda: Call(_pooled_over_the_edge), _image(2, 4, 7, 10), 1),
         Case("pooling_padded", _sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), (_X,), 1),
         Case("resize", lambda: Call(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear")), (_X,), 1),
-        Case("resize_corners", lambda: Call(lambda x: F.interpolate(x, (5, 13), mode="bilinear", align_corners=True)), (_X,), 1),
-        Case("concatenate", lambda: Call(lambda x: torch.cat([x, x * 2, x + 1, -x, x * x, x.abs(), x - 3], 1)), (_X,), 1),
+        Case("resize_corners", lambda: Call(lambda x: F.interpolate(x, (5, 13), mode="bilinear", align_corners=True)),
+             (_X,), 1),
+        Case("concatenate", lambda: Call(lambda x: torch.cat([x, x * 2, x + 1, -x, x * x, x.abs(), x - 3], 1)), (_X,),
+             1),
         Case("slices", lambda: Call(lambda x: (x[:, 1:3], x[:, :, 2:-1], x[:, 3], *x.split((1, 3), 1))), (_X,), 1),
         Case("padded", lambda: Call(lambda x: F.pad(x, (1, 2, 3, 0), value=1.5)), (_X,), 1),
         Case("prelu", _sequential(nn.Conv2d(4, 4, 1), nn.PReLU(4)), (_X,), 1),
@@ -150,7 +153,8 @@ SUITE = Suite(
              more_inputs=(_image(4, 1, 20, 9), _image(1, 1, 4, 9))),
         Case("heads_dynamic", Heads, _image(2, 5, 16), 1, dynamic_shapes=({1: Dim("tokens", min=2, max=40)},),
              more_inputs=(_image(2, 40, 16), _image(2, 2, 16), _image(2, 21, 16))),
-        Case("flattened_dynamic", _sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 3)), _image(2, 3, 8, 8), 1,
+        Case("flattened_dynamic", _sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 3)), _image(2, 3, 8, 8),
+             1,
              dynamic_shapes=({0: Dim("batch", max=9)},), more_inputs=(_image(9, 3, 8, 8), _image(1, 3, 8, 8))),
     ),
     refused=(

@@ -1,6 +1,8 @@
-"""Configurations of single operators, under their published names: which operators ``XnnpackPartitioner(configs=[…])`` may take.
+"""Configurations of single operators, under their published names: which operators ``XnnpackPartitioner(configs=[…])``
+may take.
 
-What of an operator the delegate can do is the compiler's to say (compiler/op_support.cpp); these classes name the operator.
+What of an operator the delegate can do is the compiler's to say (compiler/op_support.cpp); these classes name the
+operator.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class XnnpackPartitioner(Partitioner):
     Args:
         configs: Classes of ``partition_configs``: only operators that one of them is for are taken; None takes all.
         config_precisions: One precision or several, as members of Precision or their values ("fp32"); None takes all.
-        per_op_mode: One part for each operator, with its conversions where it computes in integers, instead of the largest
-            ones, for finding the operator that differs.
+        per_op_mode: One part for each operator, with its conversions where it computes in integers, instead of the
+            largest ones, for finding the operator that differs.
         verbose: Log, at the level INFO, why each other node is left alone.
         largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
         isa: The processor that the file is for: "sse4.1", "avx2", "avx512", "amx" or "arm". By default ("any") the

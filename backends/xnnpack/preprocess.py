@@ -19,6 +19,8 @@ class Precision(enum.Enum):
 
 
 def delegation_spec(precisions: Iterable[Precision], weight_only: bool = False) -> DelegationSpec:
-    """What the compiler half gets to know: the precisions it may use, and whether floats are multiplied by integer weights."""
+    """What the compiler half gets to know: the precisions it may use, and whether floats are multiplied by integer
+    weights.
+    """
     words = sorted({precision.value for precision in precisions}) + ["weight_only"] * weight_only
     return DelegationSpec(BACKEND_ID, [CompileSpec("precisions", " ".join(words).encode())])

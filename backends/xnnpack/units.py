@@ -1,8 +1,8 @@
 """Operators with what belongs to them, for parts of one operator each (``XnnpackPartitioner(per_op_mode=True)``).
 
-A product of integers is one with the conversions around it: the dequantize in front of each input, at run time the quantization
-before that, and the quantize behind it, with an activation in between. Alone it would be a product of floats and integers, which
-XNNPACK has not.
+A product of integers is one with the conversions around it: the dequantize in front of each input, at run time the
+quantization before that, and the quantize behind it, with an activation in between. Alone it would be a product of
+floats and integers, which XNNPACK has not.
 """
 
 import operator
@@ -12,7 +12,9 @@ from torch import fx
 
 
 def units(taken: Sequence[fx.Node]) -> dict[fx.Node, fx.Node]:
-    """Each of ``taken`` (in order of execution) -> the operator whose part it goes to; a conversion alone goes to its own."""
+    """Each of ``taken`` (in order of execution) -> the operator whose part it goes to; a conversion alone goes to its
+    own.
+    """
     unit = {node: node for node in taken}
     for node in taken:
         if not _is_conversion(node):

@@ -1,8 +1,8 @@
 """The engines that are compared, one class each: how a model becomes a file, and how a file becomes a call.
 
-Each class is used in a process of its own kind (`worker.py`), run by the interpreter of the environment that has the package:
-ours and PyTorch's in the project's environment, the peers in theirs. Nothing is imported before it is needed. Each engine is
-set up as its documentation recommends for a CPU, with its own quantizer for int8.
+Each class is used in a process of its own kind (`worker.py`), run by the interpreter of the environment that has the
+package: ours and PyTorch's in the project's environment, the peers in theirs. Nothing is imported before it is needed.
+Each engine is set up as its documentation recommends for a CPU, with its own quantizer for int8.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows of the comparison with the peers: models that the peers page lists, and the zoo of the tests.
 
-A row has one method without state, so that every engine can run it. Weights are random with a fixed seed where the model has
-no published ones; speed does not depend on them.
+A row has one method without state, so that every engine can run it. Weights are random with a fixed seed where the
+model has no published ones; speed does not depend on them.
 """
 
 from __future__ import annotations

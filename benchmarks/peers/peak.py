@@ -1,4 +1,5 @@
-"""What share of the machine's peak a time is: multiply-accumulates of a model over those that registers can do in that time.
+"""What share of the machine's peak a time is: multiply-accumulates of a model over those that registers can do in that
+time.
 
 >>> peak = Peak(Path("build/bench"))  # doctest: +SKIP
 >>> peak.rate("fp32", threads=1)  # multiply-accumulates a second, measured now  # doctest: +SKIP
@@ -45,7 +46,9 @@ class Peak:
         subprocess.run([compiler, "-O3", *_FLAGS[isa], "-pthread", str(_SOURCE), "-o", str(self._program)], check=True)
 
     def rate(self, precision: str, threads: int) -> float:
-        """Multiply-accumulates a second of all threads together, measured now; NaN where the processor has none of the kind."""
+        """Multiply-accumulates a second of all threads together, measured now; NaN where the processor has none of the
+        kind.
+        """
         command = [str(self._program), str(_SECONDS), str(threads)]
         answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         return answer["fp32" if precision == "fp32" else "int8"] or math.nan

@@ -18,8 +18,8 @@ LEVEL = 1.03
 class Figure:
     """One engine on one model; times in milliseconds, sizes in bytes. `reason` says why there are no figures.
 
-    `macs`: multiply-accumulates of a call as the model is written; `peak_rate`: how many a second the registers of the machine
-    did while this row was measured.
+    `macs`: multiply-accumulates of a call as the model is written; `peak_rate`: how many a second the registers of the
+    machine did while this row was measured.
     """
 
     model: str
@@ -49,7 +49,10 @@ class Figure:
 
     @property
     def of_peak(self) -> float:
-        """Share of the machine's peak. Winograd's filters need fewer multiplications than the model has; more than 1 can be."""
+        """Share of the machine's peak.
+
+        Winograd's filters need fewer multiplications than the model has; more than 1 can be.
+        """
         return self.macs / (self.ms * 1e-3) / self.peak_rate
 
     @property

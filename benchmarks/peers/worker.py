@@ -2,14 +2,14 @@
 
     python -m benchmarks.peers.worker ENGINE
 
-Requests come as JSON lines on stdin, answers go as JSON lines to the stream that was stdout; what the packages print goes to
-stderr. The package is imported once, then each `load` forks, so that every model starts in a process without history: its
-first inference and its peak of memory are its own.
+Requests come as JSON lines on stdin, answers go as JSON lines to the stream that was stdout; what the packages print
+goes to stderr. The package is imported once, then each `load` forks, so that every model starts in a process without
+history: its first inference and its peak of memory are its own.
 
     {"do": "prepare", "exported": PATH, "inputs": PATH, "precision": P, "out": PATH}   -> {"seconds": s, "bytes": n}
     {"do": "prepare", "jobs": [{"exported": …}, …]}                                    -> {"jobs": [an answer each]}
     {"do": "load", "file": PATH, "inputs": PATH, "expected": PATH, "threads": n,
-     "clock": "wall" or "processor"}                                                   -> {"load_ms": …, "first_ms": …,
+     "clock": "wall" or "processor"}                                             -> {"load_ms": …, "first_ms": …,
                                                                                            "error": largest_error}
     {"do": "block", "ms": n}                                                           -> {"ms": mean of a call}
     {"do": "unload"}                                                                   -> {"peak_bytes": …}
@@ -58,7 +58,8 @@ def settle_memory(nbytes: int = 512 << 20) -> None:
 def largest_error(outputs: Any, expected: list[np.ndarray]) -> float:
     """The worst of max |output - expected| / max |expected| over the outputs.
 
-    In numpy: computed by torch it would count the pages of torch's code among the memory of an engine that uses none of them.
+    In numpy: computed by torch it would count the pages of torch's code among the memory of an engine that uses none of
+    them.
     """
     worst = 0.0
     for output, reference in zip(outputs, expected, strict=True):

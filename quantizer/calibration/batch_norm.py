@@ -5,14 +5,16 @@ tensors, as in DenseNet, or a sum) is a number to multiply by and one to add for
 writes it as a convolution of 1x1 with a filter a channel, which integers, quantizers and backends know. Its weight has
 no error: the weight of a channel is the largest integer times the scale of that channel.
 
-While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded weight,
+While training: ``open_for_training`` writes a convolution and its batch norm so that what is quantized is the folded
+weight,
 
     y = conv(x, quantized(weight * scale)) * (1 / scale) + bias      scale = gamma / sqrt(running variance + eps)
     z = batch_norm(y)                                                in training mode, statistics follow
 
-and ``close_after_training`` leaves conv(x, weight * scale) with the folded bias. eps and momentum are the model's own, and it
-does not matter whether a quantizer has annotated the convolution's result or the batch norm's: torchao's own folding has eps 1e-5
-and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is annotated.
+and ``close_after_training`` leaves conv(x, weight * scale) with the folded bias. eps and momentum are the model's own,
+and it does not matter whether a quantizer has annotated the convolution's result or the batch norm's: torchao's own
+folding has eps 1e-5 and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is
+annotated.
 """
 
 import contextlib
@@ -78,8 +80,9 @@ class _BatchNorm(NamedTuple):
 def fold(model: fx.GraphModule) -> None:
     """Folds batch norms in evaluation mode, in place.
 
-    A layer whose result is read beside the norm keeps its numbers, and the norm stays. A weight that other layers read, too, is
-    not written to: the layer gets one of its own, which it shares with calls of the same layer before the same norm.
+    A layer whose result is read beside the norm keeps its numbers, and the norm stays. A weight that other layers read,
+    too, is not written to: the layer gets one of its own, which it shares with calls of the same layer before the same
+    norm.
     """
     changed = False
     known: dict[Any, dict[str, fx.Node]] = {}
@@ -100,8 +103,8 @@ def fold(model: fx.GraphModule) -> None:
 def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) -> fx.GraphModule:
     """Writes batch norms in evaluation mode over lines and images as convolutions, in place, where ``wanted(node)``.
 
-    The node stays, with its name, module and source line. Not for the first operator of a model: its input would be rounded once
-    more, and no integers come before it.
+    The node stays, with its name, module and source line. Not for the first operator of a model: its input would be
+    rounded once more, and no integers come before it.
     """
     changed = False
     for node in model.graph.nodes:
@@ -180,10 +183,11 @@ def close_after_training(prepared: fx.GraphModule) -> None:
 
 @contextlib.contextmanager
 def hidden_from_torchao(module: fx.GraphModule) -> Iterator[None]:
-    """While active, batch norms that are left are calls of a function that torchao does not know; ``shown`` brings them back.
+    """While active, batch norms that are left are calls of a function that torchao does not know; ``shown`` brings them
+    back.
 
-    Where torchao's conversion sees one (in front of its convolution, say), it exports 96 patterns of its own training to look for
-    them, which takes half a minute. What is folded is folded before.
+    Where torchao's conversion sees one (in front of its convolution, say), it exports 96 patterns of its own training
+    to look for them, which takes half a minute. What is folded is folded before.
     """
     _exchange(module, aten.batch_norm.default, _batch_norm)
     try:
@@ -224,7 +228,8 @@ def _mode_position(node: fx.Node) -> int | None:
 
 
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
-    """Gives an exported module ``train`` and ``eval``: its batch norms, dropouts and fake quantizers are told which it is.
+    """Gives an exported module ``train`` and ``eval``: its batch norms, dropouts and fake quantizers are told which it
+    is.
 
     torchao's own way puts other batch norms in their place, with its eps and momentum.
     """
@@ -253,7 +258,8 @@ def set_training(model: fx.GraphModule, mode: bool) -> None:
 
 
 def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
-    """Whether a batch norm is the only reader of a layer, and the numbers of both are attributes that the model never writes.
+    """Whether a batch norm is the only reader of a layer, and the numbers of both are attributes that the model never
+    writes.
 
     In training mode the statistics are written, by the norm itself.
     """
@@ -277,7 +283,9 @@ def _folds(node: fx.Node) -> bool:
 
 
 def _stands_alone(node: fx.Node) -> bool:
-    """Whether a batch norm in evaluation mode with numbers of the module takes what an operator of the graph has computed."""
+    """Whether a batch norm in evaluation mode with numbers of the module takes what an operator of the graph has
+    computed.
+    """
     norm = _BatchNorm(*node.args) if len(node.args) == len(_BatchNorm._fields) and not node.kwargs else None
     if norm is None or norm.training or norm.x.op != "call_function" or not is_float32(norm.x):
         return False
@@ -294,7 +302,9 @@ def _fold_into(
     bias: Any = None,
     known: dict[Any, dict[str, fx.Node]] | None = None,
 ) -> None:
-    """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for, ``known`` what was folded before."""
+    """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for, ``known`` what was folded
+    before.
+    """
     if bias is None and len(layer.args) > 2:
         bias = layer.args[2]
     key = (old, bias, form_of(layer), norm[1:])
@@ -324,7 +334,9 @@ def _fold_into(
 
 
 def _for_filter(scale: Any, layer: fx.Node, shape: Any, run: Callable[..., Any]) -> Any:
-    """A factor for each output channel in the shape that a filter is multiplied by; ``run(operator, *arguments)`` computes it."""
+    """A factor for each output channel in the shape that a filter is multiplied by; ``run(operator, *arguments)``
+    computes it.
+    """
     transposed, groups = form_of(layer)
     spatial = [1] * (len(shape) - 2)
     if (
@@ -365,7 +377,9 @@ def _opened(prepared: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Node, 
 def _move_annotation(
     graph: fx.Graph, layer: fx.Node, norm: fx.Node, weight: fx.Node, scaled: fx.Node, bias: fx.Node | None
 ) -> None:
-    """The spec of the weight becomes that of the folded one, and what was said of the result is said of the batch norm's."""
+    """The spec of the weight becomes that of the folded one, and what was said of the result is said of the batch
+    norm's.
+    """
     annotation = layer.meta.get(ANNOTATION)
     if annotation is None:
         return

@@ -1,13 +1,13 @@
 """Biases as integer kernels add them: numbers of steps of ``input scale * weight scale``, in 32 bits.
 
-``fit_biases`` sees to it that they fit. Where a channel's weights are (nearly) zero, as those of dead channels, that step is so
-small that an ordinary bias becomes a number beyond int32. Next to such a bias the weights of the channel count for nothing, so a
-scale that makes the bias fit loses nothing that the result's integers could show.
+``fit_biases`` sees to it that they fit. Where a channel's weights are (nearly) zero, as those of dead channels, that
+step is so small that an ordinary bias becomes a number beyond int32. Next to such a bias the weights of the channel
+count for nothing, so a scale that makes the bias fit loses nothing that the result's integers could show.
 
-``round_biases`` gives a converted graph the biases that are a whole number of steps, so that what ``program.module()`` computes
-in eager PyTorch is what the integer kernels compute. With biases in full precision a result that lies near the middle between
-two integers falls to the other side in one of some thousand places, and a deep network makes much of that
-(docs/reference/numerics.md).
+``round_biases`` gives a converted graph the biases that are a whole number of steps, so that what ``program.module()``
+computes in eager PyTorch is what the integer kernels compute. With biases in full precision a result that lies near the
+middle between two integers falls to the other side in one of some thousand places, and a deep network makes much of
+that (docs/reference/numerics.md).
 """
 
 from collections import Counter
@@ -45,8 +45,8 @@ def fit_biases(prepared: fx.GraphModule) -> None:
 def round_biases(converted: fx.GraphModule) -> None:
     """Rounds the constant biases of products of integers to whole steps, in place.
 
-    Those of products that stay in float (weights alone, inputs quantized at run time, a bias beyond 32 bits) keep their bits.
-    The model's own parameters are not written to: a rounded bias is a new one.
+    Those of products that stay in float (weights alone, inputs quantized at run time, a bias beyond 32 bits) keep their
+    bits. The model's own parameters are not written to: a rounded bias is a new one.
     """
     values: dict[fx.Node, Any] = {}
     readers = Counter(node.target for node in converted.graph.nodes if node.op == "get_attr")

@@ -60,15 +60,18 @@ def require_float_model(model: nn.Module) -> None:
     """Raises what a user of a model that cannot be quantized must know.
 
     Raises:
-        NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take; or torchao's ``quantize_``.
-        InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are doubles).
+        NotSupportedError: Eager-mode quantization has been applied, which torch.export cannot take; or torchao's
+            ``quantize_``.
+        InvalidTypeError: Parameters that are not float32 (float16 and bfloat16 models are not quantized, nor are
+            doubles).
         InvalidStateError: The model is the module of a program that is quantized already.
     """
     if isinstance(model, fx.GraphModule):
         _require_float_graph(model.graph)
     if part := quantized_part(model):
         raise NotSupportedError(
-            f"{part} is quantized by eager-mode or FX-mode torch.ao.quantization: quantizer.from_torch_quantized(model) "
+            f"{part} is quantized by eager-mode or FX-mode torch.ao.quantization: "
+            "quantizer.from_torch_quantized(model) "
             "gives an ordinary module with the same integers for torch.export; or give the float model to "
             "quantizer.quantize (or prepare / convert)"
         )
@@ -76,14 +79,14 @@ def require_float_model(model: nn.Module) -> None:
         if type(module).__name__ in _STUBS:
             raise NotSupportedError(
                 f"'{path or type(module).__name__}' is a {type(module).__name__} of eager-mode torch.ao.quantization; "
-                "give the float model without QuantStub and DeQuantStub to quantizer.quantize, or let torch convert it and "
-                "call quantizer.from_torch_quantized"
+                "give the float model without QuantStub and DeQuantStub to quantizer.quantize, or let torch convert it "
+                "and call quantizer.from_torch_quantized"
             )
     for name, parameter in model.named_parameters():
         if type(parameter.data).__module__.startswith("torchao."):
             raise NotSupportedError(
-                f"parameter '{name}' is a {type(parameter.data).__name__}: torchao's quantize_ has quantized the model already; "
-                "export it and give it to to_edge_transform_and_lower, or give the float model to quantize"
+                f"parameter '{name}' is a {type(parameter.data).__name__}: torchao's quantize_ has quantized the model "
+                "already; export it and give it to to_edge_transform_and_lower, or give the float model to quantize"
             )
         if parameter.is_floating_point() and parameter.dtype != torch.float32:
             raise InvalidTypeError(
@@ -95,7 +98,9 @@ def require_float_model(model: nn.Module) -> None:
 
 
 def is_exported_module(model: Any) -> bool:
-    """Whether a module is what ``ExportedProgram.module()`` gave: its mode is part of its graph, and its flag says nothing."""
+    """Whether a module is what ``ExportedProgram.module()`` gave: its mode is part of its graph, and its flag says
+    nothing.
+    """
     return isinstance(model, fx.GraphModule) and "train" in vars(model)
 
 
@@ -108,8 +113,8 @@ def require_eval_program(program: ExportedProgram) -> None:
     for node in program.graph.nodes:
         if node.op == "call_function" and is_in_training(node):
             raise InvalidStateError(
-                f"{place_of(node)} is in training mode: call model.eval() before torch.export.export, or prepare_qat to train "
-                "the program quantized"
+                f"{place_of(node)} is in training mode: call model.eval() before torch.export.export, or prepare_qat "
+                "to train the program quantized"
             )
 
 
@@ -130,7 +135,8 @@ def require_eval_mode(model: nn.Module) -> None:
 
 
 def require_fixed_momentum(model: nn.Module) -> None:
-    """Raises where a batch norm averages over all batches that it has seen: torch.export cannot follow that while it trains.
+    """Raises where a batch norm averages over all batches that it has seen: torch.export cannot follow that while it
+    trains.
 
     Raises:
         InvalidArgumentError: A batch norm with running statistics has ``momentum=None``.
@@ -142,8 +148,8 @@ def require_fixed_momentum(model: nn.Module) -> None:
             and module.momentum is None
         ):
             raise InvalidArgumentError(
-                f"'{path}', a {type(module).__name__}, has momentum=None, an average over all batches, which torch.export cannot "
-                "follow; give it a number (module.momentum = 0.1) before prepare_qat"
+                f"'{path}', a {type(module).__name__}, has momentum=None, an average over all batches, which "
+                "torch.export cannot follow; give it a number (module.momentum = 0.1) before prepare_qat"
             )
 
 
@@ -200,7 +206,9 @@ def require_known_names(model: fx.GraphModule, names: Iterable[str], types: Iter
 
 
 def warn_of_float_modules(model: fx.GraphModule, names: Iterable[str]) -> None:
-    """Warns of modules for which a configuration was set and of which nothing is annotated: nothing computes them so."""
+    """Warns of modules for which a configuration was set and of which nothing is annotated: nothing computes them
+    so.
+    """
     nodes_of: dict[str, list[fx.Node]] = {name: [] for name in names}
     for node in model.graph.nodes:
         for path in {path for path, _ in modules_of(node)} & nodes_of.keys():
@@ -209,8 +217,10 @@ def warn_of_float_modules(model: fx.GraphModule, names: Iterable[str]) -> None:
         if nodes and not any(is_annotated(node) for node in nodes):
             calls = sorted({str(node.target) for node in nodes if node.op == "call_function"})
             warnings.warn(
-                f"'{name}' stays as it is: no kernel computes {', '.join(calls)} with the configuration that was set for it (a "
-                "convolution with groups or a transposed one takes no input that is quantized at the call, for instance)",
+                f"'{name}' stays as it is: no kernel computes {', '.join(calls)} with the configuration that was set "
+                "for it (a "
+                "convolution with groups or a transposed one takes no input that is quantized at the call, for "
+                "instance)",
                 QuantizationWarning,
                 stacklevel=3,
             )
@@ -266,8 +276,8 @@ def check_observers(prepared: fx.GraphModule) -> None:
     """What the observers have seen must make sense as scales. What is always zero gets a scale
     that others have, too.
 
-    Warns of activations that were constant, of those whose values share few integers beside outliers, of tensors that are
-    smaller than the steps that their configuration permits, and of rows that no groups divide.
+    Warns of activations that were constant, of those whose values share few integers beside outliers, of tensors that
+    are smaller than the steps that their configuration permits, and of rows that no groups divide.
 
     Raises:
         InvalidStateError: An observer has seen nothing: the module was never calibrated.
@@ -292,8 +302,9 @@ def check_observers(prepared: fx.GraphModule) -> None:
                 raise InvalidArgumentError(f"{place} gave {_word(values)} on the calibration data; no scale fits that")
             if float(values.abs().max()) > _LARGEST_RANGE:
                 raise InvalidArgumentError(
-                    f"{place} reaches {float(values.abs().max()):.3g} on the calibration data, and everything else would be "
-                    "rounded to zero beside it; leave it as it is with set_module_name(…, None) or set_operator_type(…, None)"
+                    f"{place} reaches {float(values.abs().max()):.3g} on the calibration data, and everything else "
+                    "would be rounded to zero beside it; leave it as it is with set_module_name(…, None) or "
+                    "set_operator_type(…, None)"
                 )
         is_activation = not is_weight(node) and low.numel() == 1
         if is_activation and float(low) == float(high):
@@ -315,14 +326,15 @@ def check_observers(prepared: fx.GraphModule) -> None:
     for what, places in (
         ("constant on all of the calibration data, so that its scale fits nothing else", constant),
         (
-            "few integers for nearly all values beside a few outliers, which PercentileObserver.with_args(percentile=…) cuts "
+            "few integers for nearly all values beside a few outliers, which "
+            "PercentileObserver.with_args(percentile=…) cuts "
             "off; layers that need them can be 'dynamic_int8' or None (set_module_name)",
             crowded,
         ),
         ("smaller than the steps that its configuration permits (eps of its observer)", coarse),
         (
-            "one scale for each whole row, because its columns are no multiple of group_size; set_module_name(…) gives a layer "
-            "another quantization_config(group_size=…), or 8 bits",
+            "one scale for each whole row, because its columns are no multiple of group_size; set_module_name(…) "
+            "gives a layer another quantization_config(group_size=…), or 8 bits",
             undivided,
         ),
     ):
@@ -345,7 +357,9 @@ def _is_probability(node: Any) -> bool:
 
 
 def _share_beside_outliers(observer: Any) -> float:
-    """Share of the values other than zero within few steps of zero; 0 where the observer does not know, or steps are many."""
+    """Share of the values other than zero within few steps of zero; 0 where the observer does not know, or steps are
+    many.
+    """
     steps = observer.quant_max - observer.quant_min
     if not hasattr(observer, "share_within") or steps < 16 * _CROWDED_STEPS:
         return 0.0

@@ -19,8 +19,8 @@ _PAUSED = "executorch_py_paused"
 
 
 class _AsConverted(FusedMovingAvgObsFakeQuantize):
-    """torch's fused operator has other scales for symmetric integers (of int4, a seventh of the largest instead of 2/15) than
-    its observer has, whose scales a conversion writes. This one rounds with the observer's.
+    """torch's fused operator has other scales for symmetric integers (of int4, a seventh of the largest instead of
+    2/15) than its observer has, whose scales a conversion writes. This one rounds with the observer's.
     """
 
     #: What it looks at, for messages.
@@ -34,8 +34,8 @@ class _AsConverted(FusedMovingAvgObsFakeQuantize):
             if not bool(x.isnan().any()):
                 raise
         raise InvalidArgumentError(
-            f"{self.place} is NaN; no scale fits that. Does a batch hold NaN, or has the training diverged? Go back to a "
-            "checkpoint from before"
+            f"{self.place} is NaN; no scale fits that. Does a batch hold NaN, or has the training diverged? Go back to "
+            "a checkpoint from before"
         )
 
 
@@ -50,8 +50,8 @@ def as_converted(prepared: fx.GraphModule) -> None:
 def keep_in_checkpoints(prepared: fx.GraphModule) -> None:
     """State dicts say of fake quantizers what the user has set, in place, whichever mode they are taken or loaded in.
 
-    One that stands still during an evaluation is stopped in the buffer that a state dict holds: a module that resumes from it
-    would never follow its data again.
+    One that stands still during an evaluation is stopped in the buffer that a state dict holds: a module that resumes
+    from it would never follow its data again.
     """
     for _, module in observers_of(prepared):
         if isinstance(module, FakeQuantizeBase):
@@ -74,8 +74,9 @@ def _stand_still_again(module: Any, _: Any) -> None:
 def follow(prepared: fx.GraphModule, mode: bool) -> None:
     """Activations' parameters follow the data in training mode only, in place.
 
-    Those that a converted model makes at run time always follow, so that an evaluation computes what it will. Those that have
-    seen nothing yet follow in any mode, those that a user has stopped stay stopped. Weights are what they are.
+    Those that a converted model makes at run time always follow, so that an evaluation computes what it will. Those
+    that have seen nothing yet follow in any mode, those that a user has stopped stay stopped. Weights are what they
+    are.
     """
     for node, module in observers_of(prepared):
         if not isinstance(module, FakeQuantizeBase) or is_weight(node) or getattr(module, "is_dynamic", False):

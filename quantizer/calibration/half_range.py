@@ -1,13 +1,14 @@
-"""What leaves float16's range, and so stays float32 in a float16 configuration. float16 ends at 65504, the square of 256.
+"""What leaves float16's range, and so stays float32 in a float16 configuration. float16 ends at 65504, the square of
+256.
 
-By its form (``mark_far``): squares, powers, exponentials, lengths, products that are summed, and what sums and means make of
-these, until another operator brings them back. In a norm that a model spells out, all but the layers around it
+By its form (``mark_far``): squares, powers, exponentials, lengths, products that are summed, and what sums and means
+make of these, until another operator brings them back. In a norm that a model spells out, all but the layers around it
 stay float32:
 
     x * rsqrt(mean(x**2) + eps) * weight
 
-By the data (``keep_far_values_in_float``): what went beyond 65504 on the samples of a calibration, or was below float16's normal
-numbers in all of its elements. A warning names it.
+By the data (``keep_far_values_in_float``): what went beyond 65504 on the samples of a calibration, or was below
+float16's normal numbers in all of its elements. A warning names it.
 """
 
 import operator

@@ -3,7 +3,8 @@
 >>> with recorded_moments(prepared):  # doctest: +SKIP
 ...     prepared(*sample)  # the observers of weights in groups have their moments afterwards
 
-The sums have a fixed size, whatever the number of samples: for a layer with n inputs n x n floats, and at most n x 2048.
+The sums have a fixed size, whatever the number of samples: for a layer with n inputs n x n floats, and at most n x
+2048.
 """
 
 from collections.abc import Iterator

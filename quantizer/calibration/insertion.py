@@ -73,7 +73,8 @@ def insert_observers(
 def replace_by_quantization(
     model: fx.GraphModule, use_reference_representation: bool, fold_quantize: bool
 ) -> fx.GraphModule:
-    """A module with quantize and dequantize nodes in place of observers, and a dequantize for each reader; uses ``model`` up.
+    """A module with quantize and dequantize nodes in place of observers, and a dequantize for each reader; uses
+    ``model`` up.
 
     Args:
         model: Calibrated, without batch norms that stand open for training.
@@ -149,8 +150,8 @@ class _Observers:
 
 def _leads_nowhere(place: EdgeOrNode, target: EdgeOrNode) -> str:
     return (
-        f"{_described(place)} has its scale from {_described(target)}, which has no quantization specification; annotate "
-        "that (the node's output_qspec, or the argument's entry in the reader's input_qspec_map), or give a "
+        f"{_described(place)} has its scale from {_described(target)}, which has no quantization specification; "
+        "annotate that (the node's output_qspec, or the argument's entry in the reader's input_qspec_map), or give a "
         "QuantizationSpec here"
     )
 
@@ -158,8 +159,8 @@ def _leads_nowhere(place: EdgeOrNode, target: EdgeOrNode) -> str:
 def _in_a_circle(places: list[EdgeOrNode]) -> str:
     chain = ", which has it from ".join(_described(place) for place in places[1:])
     return (
-        f"{_described(places[0])} has its scale from {chain}: a circle, in which nobody says what the scale is; give one "
-        "of them a QuantizationSpec"
+        f"{_described(places[0])} has its scale from {chain}: a circle, in which nobody says what the scale is; give "
+        "one of them a QuantizationSpec"
     )
 
 
@@ -189,7 +190,8 @@ class _Insertion:
             for name, value in node.kwargs.items():
                 if _holds_node(value):
                     raise NotSupportedError(
-                        f"{place_of(node)} takes the tensor {name} by name, and annotations are of arguments by position"
+                        f"{place_of(node)} takes the tensor {name} by name, and annotations are of arguments by "
+                        "position"
                     )
             node.args = tuple(self._taken(node, argument) for argument in node.args)
             if node in self._observers and isinstance(node.meta.get("val"), FakeTensor):

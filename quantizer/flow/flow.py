@@ -6,7 +6,7 @@
 >>> calibrate(prepared, calibration_data)  # doctest: +SKIP
 >>> program = convert(prepared)  # an ExportedProgram with q/dq nodes  # doctest: +SKIP
 
->>> prepared = prepare_qat(model, example_inputs, quantizer)  # fake quantization: train it as any module  # doctest: +SKIP
+>>> prepared = prepare_qat(model, example_inputs, quantizer)  # train it as any module  # doctest: +SKIP
 >>> program = convert(prepared)  # doctest: +SKIP
 """
 
@@ -86,20 +86,23 @@ def quantize(
         example_inputs: What the model is exported with, as for torch.export; not used for an exported program.
         config_or_quantizer: A quantizer, a configuration for all of the model, or the name of a preset: "static_int8",
             "dynamic_int8", "dynamic_int4", "int8_weight_only", "int4_weight_only", "fp16".
-        calibration_data: Samples, any iterable or DataLoader; read once, one sample at a time. A sample is the model's arguments:
-            a tensor, a tuple or list of them, or a dict of keyword arguments. Static quantization needs them; int4 weights in
-            groups are rounded by what they do to the outputs of their layers where there are samples.
+        calibration_data: Samples, any iterable or DataLoader; read once, one sample at a time. A sample is the model's
+            arguments: a tensor, a tuple or list of them, or a dict of keyword arguments. Static quantization needs
+            them; int4 weights in groups are rounded by what they do to the outputs of their layers where there are
+            samples.
         example_kwargs: Keyword arguments beside ``example_inputs``.
         dynamic_shapes: As in torch.export.
-        transform: Makes the model's arguments of a sample, such as ``lambda sample: sample[0]`` where labels stand beside.
+        transform: Makes the model's arguments of a sample, such as ``lambda sample: sample[0]`` where labels stand
+            beside.
         progress: Show on stderr how far the calibration is.
 
     Returns:
-        A program with quantize and dequantize nodes, for ``to_edge_transform_and_lower``; ``program.module()`` runs it in eager
-        PyTorch.
+        A program with quantize and dequantize nodes, for ``to_edge_transform_and_lower``; ``program.module()`` runs it
+        in eager PyTorch.
 
     Raises:
-        InvalidArgumentError: Calibration data that is empty, or that the model cannot take; NaN or infinity in what it gave.
+        InvalidArgumentError: Calibration data that is empty, or that the model cannot take; NaN or infinity in what it
+            gave.
         InvalidStateError: The model is in training mode, or the quantizer found nothing to quantize.
         InvalidTypeError: The model is not float32.
         NotSupportedError: The model went through eager-mode quantization; a combination that nothing computes with.
@@ -125,7 +128,10 @@ def prepare(
     example_kwargs: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
 ) -> fx.GraphModule:
-    """The model with observers, for :func:`calibrate` and :func:`convert`. Arguments and errors as in :func:`quantize`."""
+    """The model with observers, for :func:`calibrate` and :func:`convert`.
+
+    Arguments and errors as in :func:`quantize`.
+    """
     quantizer = _quantizer(config_or_quantizer)
     if isinstance(config_or_quantizer, QuantizationConfig) and config_or_quantizer.is_qat:
         raise InvalidArgumentError("the configuration is for training (is_qat): give it to prepare_qat, or one without")
@@ -241,7 +247,8 @@ def calibrate(
             print(file=sys.stderr)
     if count == 0:
         raise InvalidArgumentError(
-            "the calibration data has no sample; an iterator that was read before is empty, too: give a list or a DataLoader"
+            "the calibration data has no sample; an iterator that was read before is empty, too: give a list or a "
+            "DataLoader"
         )
     return count
 
@@ -249,10 +256,12 @@ def calibrate(
 def convert(prepared: fx.GraphModule) -> ExportedProgram:
     """Replaces observers by quantize and dequantize nodes; ``prepared`` is used up.
 
-    Biases that integer kernels add become whole steps of their sums (biases.py): the program computes what the kernels do.
+    Biases that integer kernels add become whole steps of their sums (biases.py): the program computes what the kernels
+    do.
 
     Raises:
-        InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or trained.
+        InvalidStateError: It was not made by :func:`prepare` or :func:`prepare_qat`, or was never calibrated or
+            trained.
         InvalidArgumentError: Observers have seen NaN, infinity, or ranges that no scale fits; names the layer.
     """
     is_trained = isinstance(prepared, fx.GraphModule) and any(
@@ -271,8 +280,8 @@ def converted_graph(prepared: fx.GraphModule) -> tuple[fx.GraphModule, ExportedP
     program = prepared.meta.get(PROGRAM) if isinstance(prepared, fx.GraphModule) else None
     if program is None:
         raise InvalidStateError(
-            "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e goes "
-            "through torchao's convert_pt2e and torch.export.export"
+            "convert takes what prepare or prepare_qat of this package made, once; a module of torchao's prepare_pt2e "
+            "goes through torchao's convert_pt2e and torch.export.export"
         )
     for graph in [*graphs_of(prepared)]:
         batch_norm.close_after_training(graph)
@@ -324,7 +333,9 @@ def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:
 
 
 def _observe_weights(prepared: fx.GraphModule) -> None:
-    """Shows observers of constants what they observe, where no sample has done so: dynamic and weight-only flows need none."""
+    """Shows observers of constants what they observe, where no sample has done so: dynamic and weight-only flows need
+    none.
+    """
     values: dict[fx.Node, Any] = {}
     with torch.no_grad():
         for node in prepared.graph.nodes:
@@ -336,7 +347,9 @@ def _observe_weights(prepared: fx.GraphModule) -> None:
 
 
 def _written_buffers(prepared: fx.GraphModule) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Buffers that the model writes, such as a cache, with copies: they are the user's, and calibration leaves no traces."""
+    """Buffers that the model writes, such as a cache, with copies: they are the user's, and calibration leaves no
+    traces.
+    """
     program = prepared.meta.get(PROGRAM)
     if program is None:
         return []

@@ -1,10 +1,12 @@
-"""Where integers go on: which values a quantized operator takes in the end, and which sums and products are part of a function.
+"""Where integers go on: which values a quantized operator takes in the end, and which sums and products are part of a
+function.
 
 A sum or product of two quantized tensors is an operator of its own. One inside a function of a single tensor is not:
 
     0.5 * x * (1 + tanh(0.8 * (x + 0.04 * x**3)))       x * sigmoid(1.7 * x)       x * rsqrt(mean(x**2) + eps)
 
-With integers in the middle, each step of it would be rounded, and nothing would know the activation or the norm any more.
+With integers in the middle, each step of it would be rounded, and nothing would know the activation or the norm any
+more.
 """
 
 from typing import Any

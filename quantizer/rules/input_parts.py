@@ -1,14 +1,17 @@
 """One scale for the model's own input and its parts, so that the input itself may be integers.
 
-A part of an input (a slice, a chunk, its positive values) is measured by the layer that takes it, and stands in floats before:
+A part of an input (a slice, a chunk, its positive values) is measured by the layer that takes it, and stands in floats
+before:
 
     x ─▶ quantize(W)                          x ─▶ quantize(W) ─▶ dequantize(W)
     x ─▶ slice ─▶ quantize(A)        =>       … ─▶ slice ─▶ quantize(W)
 
-W is how a layer takes the whole input, or what covers all parts where none does. A part that would lose more than one of its bits
-keeps its floats, and the input with it: with the scale of values a thousand times larger, nothing would be left of it.
+W is how a layer takes the whole input, or what covers all parts where none does. A part that would lose more than one
+of its bits keeps its floats, and the input with it: with the scale of values a thousand times larger, nothing would be
+left of it.
 
-Run on converted graphs, in which all ranges are known. Those of training are left: what a network was trained with stays.
+Run on converted graphs, in which all ranges are known. Those of training are left: what a network was trained with
+stays.
 """
 
 import operator
@@ -97,7 +100,9 @@ def _taken_as_integers(x: fx.Node) -> tuple[list[fx.Node], list[fx.Node]] | None
 
 
 def _common(of_whole: list[_Integers], of_all: list[_Integers]) -> _Integers | None:
-    """What the input gets: as its whole is taken, or the least range that holds all; None where they are of several kinds."""
+    """What the input gets: as its whole is taken, or the least range that holds all; None where they are of several
+    kinds.
+    """
     first = of_all[0]
     kinds = {(one.quant_min, one.quant_max, one.dtype) for one in of_all}
     if len(kinds) > 1 or len(set(of_whole)) > 1:

@@ -1,9 +1,9 @@
 """A program as a module that quantization works on, and the converted module as a program, without tracing again.
 
 ``ExportedProgram.module()`` asks every module about every parameter and writes the graph's code three times. ``unlift``
-does neither. torch.export of a converted module takes as long as that of the model, and forgets modules and source lines.
-The graph, however, is there already: ``lift`` makes inputs of its constants again, in the order that torch.export gives
-them, and the few new nodes get the types that their operators say.
+does neither. torch.export of a converted module takes as long as that of the model, and forgets modules and source
+lines. The graph, however, is there already: ``lift`` makes inputs of its constants again, in the order that
+torch.export gives them, and the few new nodes get the types that their operators say.
 """
 
 import copy
@@ -74,7 +74,10 @@ def copied(graph: fx.Graph) -> fx.Graph:
 
 
 def unlift(program: ExportedProgram) -> fx.GraphModule:
-    """What ``program.module(check_guards=False)`` gives, without its checks of inputs. Its code is written when it runs."""
+    """What ``program.module(check_guards=False)`` gives, without its checks of inputs.
+
+    Its code is written when it runs.
+    """
     if program.verifiers[0].dialect != "TRAINING":
         return program.module(check_guards=False)
     signature, call = program.graph_signature, program.module_call_graph[0]
@@ -210,7 +213,7 @@ class _Lifting:
                 results = pytree.tree_leaves(node.args[0])
         return self._finish(writes, [self._new.get(r, r) if isinstance(r, fx.Node) else r for r in results])
 
-    # ------------------------------------------------------------------------------------------------------------ inputs
+    # ----------------------------------------------------------------------------------------------------------- inputs
 
     def _lift_constants(self) -> None:
         parameters = dict(self._module.named_parameters(remove_duplicate=False))
@@ -274,7 +277,7 @@ class _Lifting:
                 argument.name = new.name  # type: ignore[misc]
             self._specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
 
-    # ------------------------------------------------------------------------------------------------------------- nodes
+    # ------------------------------------------------------------------------------------------------------------ nodes
 
     def _mapped(self, node: fx.Node) -> Any:
         if node.op == "get_attr":
@@ -330,7 +333,7 @@ class _Lifting:
             return OutputKind.USER_INPUT_MUTATION, self._new[target].name, self._mapped(value)
         return None
 
-    # ----------------------------------------------------------------------------------------------------------- the end
+    # ---------------------------------------------------------------------------------------------------------- the end
 
     def _finish(self, writes: list[tuple[OutputKind, str, fx.Node]], results: list[Any]) -> ExportedProgram:
         program = self._program

@@ -3,16 +3,16 @@
     x @ W          torch.mm          torch.addmm(b, x, W)         torch.inner(x, W)
     W @ x          torch.bmm         torch.tensordot(x, W, 1)     torch.einsum("bti,ihd->bthd", x, W)
 
-become ``aten.linear`` of x and of the constant with a row for each output channel; a constant that is added to the result of
-one becomes its bias. So the rows for linear in a quantizer's table, its kernels and its fallbacks serve them all. Not for:
-products of activations, products in which each element of a batch has a matrix of its own, and lookups (an activation made of
-integers, or a single column, as in tables of rotations).
+become ``aten.linear`` of x and of the constant with a row for each output channel; a constant that is added to the
+result of one becomes its bias. So the rows for linear in a quantizer's table, its kernels and its fallbacks serve them
+all. Not for: products of activations, products in which each element of a batch has a matrix of its own, and lookups
+(an activation made of integers, or a single column, as in tables of rotations).
 
 >>> as_linear(module, lambda node: True)  # x @ W.T + b is linear(x, W, b)  # doctest: +SKIP
 
-Stands before annotation, in ``transform_for_annotation``. The product's node stays, with its name, module and source line; the
-constant's new order is computed where the constant is quantized. Views around the product bring dimensions into order; the
-usual forms need none.
+Stands before annotation, in ``transform_for_annotation``. The product's node stays, with its name, module and source
+line; the constant's new order is computed where the constant is quantized. Views around the product bring dimensions
+into order; the usual forms need none.
 """
 
 import math
@@ -38,7 +38,8 @@ WRITTEN_AS = "executorch_py.written_as"
 _RESHAPED = ops("view.default", "reshape.default", "_unsafe_view.default")
 
 _TRANSPOSE = Pattern(
-    "y = permute(matrix, [1, 0]) | t(matrix) | transpose(matrix, 0, 1) | transpose(matrix, 1, 0) | numpy_T(matrix) | mT(matrix)"
+    "y = permute(matrix, [1, 0]) | t(matrix) | transpose(matrix, 0, 1) | transpose(matrix, 1, 0) | numpy_T(matrix) | "
+    "mT(matrix)"
 )
 
 
@@ -78,7 +79,7 @@ def as_linear(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) -> fx.Gr
     return model
 
 
-# ------------------------------------------------------------------------------------------------------------ the operators
+# -------------------------------------------------------------------------------------------------------- the operators
 
 
 def _mm(node: fx.Node) -> _Product:
@@ -161,7 +162,7 @@ _FORMS: dict[Any, Callable[[fx.Node], _Product | None]] = {
 FORMS: Operators = frozenset(_FORMS)
 
 
-# ------------------------------------------------------------------------------------------------------------ linear layers
+# -------------------------------------------------------------------------------------------------------- linear layers
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,10 @@ class _Writer:
         return bias if factor == 1 else call(aten.mul.Tensor, bias, factor)
 
     def _bias_behind(self, node: fx.Node, layer: _Layer) -> fx.Node | None:
-        """The bias that is added to the product, by itself or behind views that keep the last dimension. The sum goes."""
+        """The bias that is added to the product, by itself or behind views that keep the last dimension.
+
+        The sum goes.
+        """
         last, user = node, _only_user(node)
         while user is not None and user.target in _RESHAPED and _rank(user) > 0:
             if user.meta["val"].shape[-1] != node.meta["val"].shape[-1]:

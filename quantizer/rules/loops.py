@@ -4,9 +4,9 @@ A quantizer annotates the body once, all steps go through its observers, and ``f
 of it. The products of the inputs stand in front of the loop, as torch itself computes them. Without such an operator
 (a projection, ``nn.RNN``, integers of 16 bits) the program holds the loop.
 
-While a module is prepared, its loops are calls of ``turns``, which runs observers and gradients as any code does. What a
-body reads of the module around it is known to it (``known_in_bodies``) or stands in it (``held_in_bodies``). Afterwards
-the loop takes it as operands again (``given_to_bodies``).
+While a module is prepared, its loops are calls of ``turns``, which runs observers and gradients as any code does. What
+a body reads of the module around it is known to it (``known_in_bodies``) or stands in it (``held_in_bodies``).
+Afterwards the loop takes it as operands again (``given_to_bodies``).
 """
 
 import functools

@@ -58,7 +58,8 @@ class Step:
         holds: Whether that is within the permitted drop.
         integer_share: Share of the multiply-accumulates between integers, 0 to 1.
         runtime_metric: Of the lowered program; None where it was not run.
-        latency_ms: Of one call of the lowered program on the example inputs, the median; None where it was not measured.
+        latency_ms: Of one call of the lowered program on the example inputs, the median; None where it was not
+            measured.
         nbytes: Size of the lowered program; None where it was not lowered.
         instead: What convolutions and linear layers among ``float_layers`` compute in: "float32", "dynamic_int8",
             "int8_weight_only", "float16".
@@ -204,9 +205,9 @@ def quantize_to_accuracy(
         lower: Instead of ``partitioner``: from an ExportedProgram to what ``to_executorch()`` gives.
         groups: As in ``sensitivity``.
         min_integer_share: Share of the multiply-accumulates that must be between integers.
-        fallbacks: What layers may compute in that are not quantized as the rest: "float32", "dynamic_int8", "int8_weight_only"
-            (of layers whose weight has 4 bits), "float16". The fastest that holds is chosen: give ``["int8_weight_only"]`` where
-            the file's size counts more.
+        fallbacks: What layers may compute in that are not quantized as the rest: "float32", "dynamic_int8",
+            "int8_weight_only" (of layers whose weight has 4 bits), "float16". The fastest that holds is chosen: give
+            ``["int8_weight_only"]`` where the file's size counts more.
         transform: As in ``quantize``; for ``data``, too.
         example_kwargs: As in ``quantize``.
         dynamic_shapes: As in ``quantize``.
@@ -219,8 +220,8 @@ def quantize_to_accuracy(
         InvalidArgumentError: The float model's metric is NaN or infinite; ``max_drop`` is negative or NaN;
             ``min_integer_share`` is no share; an unknown fallback.
         InvalidTypeError: The metric gives no number.
-        InvalidStateError: The drop cannot be held: not with every layer in float (the metric changes from call to call, or the
-            exported model differs from the eager one), or not with ``min_integer_share``.
+        InvalidStateError: The drop cannot be held: not with every layer in float (the metric changes from call to call,
+            or the exported model differs from the eager one), or not with ``min_integer_share``.
     """
     if not isinstance(max_drop, (int, float)) or not max_drop >= 0:
         raise InvalidArgumentError(f"max_drop is {max_drop!r}, must be a number of at least 0")
@@ -336,8 +337,8 @@ class _Search:
         if not whole.holds:
             raise InvalidStateError(
                 f"the permitted drop cannot be held: with every layer in float the exported model's metric is "
-                f"{whole.metric:.6g}, the limit is {self._limit:.6g}; does the metric change from call to call, or does "
-                "torch.export change the model?"
+                f"{whole.metric:.6g}, the limit is {self._limit:.6g}; does the metric change from call to call, or "
+                "does torch.export change the model?"
             )
         needed: Sequence[str] = ()
         self._fallbacks = sorted(fallbacks, key=FALLBACKS.index)
@@ -395,8 +396,9 @@ class _Search:
         ]
         if not holding:
             raise InvalidStateError(self._why_nothing_holds(min_share))
-        # Those with most in integers; a configuration that leaves more in float than another one has little to win by. What has 8
-        # bits instead of 4 is no faster or slower by the share of integer products: there those with most in 4 bits.
+        # Those with most in integers; a configuration that leaves more in float than another one has little to win by.
+        # What has 8 bits instead of 4 is no faster or slower by the share of integer products: there those with most in
+        # 4 bits.
         macs = {layer.name: layer.macs for layer in self._candidates.layers}
         holding.sort(key=lambda trial: (-self._share(trial), sum(macs[name] for name in trial.wider), len(trial.wider)))
         measured_here: list[_Trial] = []
@@ -412,8 +414,8 @@ class _Search:
         if not measured_here:
             worst = ", ".join(f"{trial.runtime_metric:.6g}" for trial in holding[:5])
             raise InvalidStateError(
-                f"configurations hold in eager PyTorch but not on the runtime: there the metric is {worst}, the limit is "
-                f"{self._limit:.6g}; et.validate compares a program with its model"
+                f"configurations hold in eager PyTorch but not on the runtime: there the metric is {worst}, the limit "
+                f"is {self._limit:.6g}; et.validate compares a program with its model"
             )
         self._measure(measured_here)
         return min(measured_here, key=lambda trial: statistics.median(trial.times))
@@ -422,16 +424,16 @@ class _Search:
         best = max((self._share(trial) for trial in self._trials.values() if trial.holds), default=0.0)
         if min_share and best > 0:
             return (
-                f"the permitted drop cannot be held with {min_share:.0%} of the multiply-accumulates in integers; it holds with "
-                f"{best:.1%}"
+                f"the permitted drop cannot be held with {min_share:.0%} of the multiply-accumulates in integers; it "
+                f"holds with {best:.1%}"
             )
         if self._fallbacks and "float32" not in self._fallbacks:
             names = self._candidates.names
             idle = [one for one in self._fallbacks if not self._candidates.can_be(names, one)]
             why = f" ({', '.join(idle)}: fits none of the layers)" if idle else ""
             return (
-                f"the permitted drop cannot be held with {', '.join(self._fallbacks)} for single layers{why}: permit float32 "
-                "among the fallbacks, or a larger drop"
+                f"the permitted drop cannot be held with {', '.join(self._fallbacks)} for single layers{why}: permit "
+                "float32 among the fallbacks, or a larger drop"
             )
         return (
             "the permitted drop is held only with every layer in float: choose a larger drop or another configuration"

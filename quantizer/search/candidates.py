@@ -1,8 +1,8 @@
 """Variants of one quantized model, each with other layers left in float: what sweeps and accuracy control choose from.
 
-The model is prepared, calibrated and converted once. A variant is a copy of the graph in which the edges of some layers go
-around their quantize and dequantize nodes and take the float weight; weights and calibration are shared. So a variant costs
-milliseconds, has the very scales of the full model, and can be lowered like any converted model.
+The model is prepared, calibrated and converted once. A variant is a copy of the graph in which the edges of some layers
+go around their quantize and dequantize nodes and take the float weight; weights and calibration are shared. So a
+variant costs milliseconds, has the very scales of the full model, and can be lowered like any converted model.
 
 >>> candidates = Candidates.of(model, example_inputs, "static_int8", calibration_data)  # doctest: +SKIP
 >>> module = candidates.module(float_layers=["head"])  # doctest: +SKIP
@@ -157,7 +157,8 @@ class Candidates:
             example_kwargs: As in ``quantize``.
             dynamic_shapes: As in ``quantize``.
             transform: As in ``quantize``.
-            groups: Name -> patterns of layer names (``"encoder.0.*"``) that are one layer together; the first that fits counts.
+            groups: Name -> patterns of layer names (``"encoder.0.*"``) that are one layer together; the first that fits
+                counts.
             progress: As in ``quantize``.
 
         Raises:
@@ -220,7 +221,8 @@ class Candidates:
 
         Args:
             float_layers: Names of layers.
-            instead: What convolutions and linear layers among them compute in (fallbacks.py); the others are in float32.
+            instead: What convolutions and linear layers among them compute in (fallbacks.py); the others are in
+                float32.
 
         Raises:
             InvalidArgumentError: A name is no layer.

@@ -32,7 +32,9 @@ _DIRECT = frozenset(("linear", "conv1d", "conv2d"))
 
 
 def can_be_dynamic(node: fx.Node) -> bool:
-    """Whether a quantized node has a form with integers made at run time: 8-bit weights, channels of their own scales."""
+    """Whether a quantized node has a form with integers made at run time: 8-bit weights, channels of their own
+    scales.
+    """
     weight = node.args[1] if len(node.args) > 1 else None
     if op_name(node) not in _DIRECT or not isinstance(weight, fx.Node) or kind_of(weight) != "dequantize":
         return False

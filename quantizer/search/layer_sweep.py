@@ -44,8 +44,8 @@ class LayerSensitivity:
         sqnr_db: Of the model's outputs with this layer alone quantized (mode ``only``), or all but it (``without``);
             None when a metric was measured instead.
         metric: What the metric gave for that model; None without one.
-        loss: What the list is sorted by, larger is worse: dB below 100 dB (only), dB gained by leaving the layer in float
-            (without), or metric lost to the float model (gained, without).
+        loss: What the list is sorted by, larger is worse: dB below 100 dB (only), dB gained by leaving the layer in
+            float (without), or metric lost to the float model (gained, without).
     """
 
     layer: str
@@ -189,7 +189,9 @@ def sweep(
     layers: Sequence[str] | None = None,
     progress: bool = False,
 ) -> SensitivityReport:
-    """:func:`sensitivity` of a model that is quantized already; ``data`` are positional and keyword arguments of calls."""
+    """:func:`sensitivity` of a model that is quantized already; ``data`` are positional and keyword arguments of
+    calls.
+    """
     chosen = _chosen(candidates, layers)
     names = set(candidates.names)
     variants = [names - {layer.name} if mode == "only" else {layer.name} for layer in chosen]

@@ -222,7 +222,8 @@ def as_config(what: Any) -> QuantizationConfig:
         return _known("configuration", what, PRESETS)()
     if not isinstance(what, QuantizationConfig):
         raise InvalidTypeError(
-            f"{what!r:.80} is no QuantizationConfig; quantization_config() and get_symmetric_quantization_config() make one"
+            f"{what!r:.80} is no QuantizationConfig; quantization_config() and get_symmetric_quantization_config() "
+            "make one"
         )
     return what
 
@@ -230,8 +231,8 @@ def as_config(what: Any) -> QuantizationConfig:
 def weight_of(config: QuantizationConfig, axis: int | None = 0) -> QuantizationSpec:
     """The spec of a weight whose channels lie along ``axis``.
 
-    Scales by group stay only along axis 0, where rows are what groups divide; elsewhere there is one scale a channel. With None
-    there is one scale for the whole weight.
+    Scales by group stay only along axis 0, where rows are what groups divide; elsewhere there is one scale a channel.
+    With None there is one scale for the whole weight.
     """
     spec = config.weight
     is_by_channel = spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine)
@@ -248,7 +249,9 @@ def _class_of(made_by: Any) -> Any:
 
 
 def _with_args(made_by: Any, **options: Any) -> Any:
-    """``made_by.with_args(…)`` where ``made_by`` may be such a thing itself: torchao asks for the class behind one only."""
+    """``made_by.with_args(…)`` where ``made_by`` may be such a thing itself: torchao asks for the class behind one
+    only.
+    """
     given = getattr(getattr(made_by, "p", None), "keywords", {})
     return _class_of(made_by).with_args(**{**options, **given})
 
@@ -274,8 +277,8 @@ def _assemble(
     for what, integers in (("activations", activations), ("weights", weights)):
         if integers is not None and not _is_range(integers):
             raise InvalidArgumentError(
-                f"the integers of {what} run from {integers.low} to {integers.high}; the range must hold zero and lie within "
-                f"{integers.dtype}"
+                f"the integers of {what} run from {integers.low} to {integers.high}; the range must hold zero and lie "
+                f"within {integers.dtype}"
             )
     if dynamic and (activations is None or activations.dtype not in (torch.int8, torch.uint8)):
         raise NotSupportedError("dynamic quantization needs activations of int8 or uint8")
@@ -321,7 +324,8 @@ def _activation_spec(integers: Integers, symmetric: bool, dynamic: bool, qat: bo
         kind = _known("observer", observer, OBSERVERS) if isinstance(observer, str) else observer
         if not hasattr(_class_of(kind), "with_args"):
             raise InvalidTypeError(
-                f"observer is {observer!r:.60}, must be one of {', '.join(map(repr, OBSERVERS))}, or an observer's class"
+                f"observer is {observer!r:.60}, must be one of {', '.join(map(repr, OBSERVERS))}, or an observer's "
+                "class"
             )
         made_by = _with_args(kind, eps=smallest_scales.MEASURED)
     return QuantizationSpec(

@@ -1,17 +1,20 @@
-"""Integers for weights whose columns share a scale in groups: which scale and zero point, and which integer for each weight.
+"""Integers for weights whose columns share a scale in groups: which scale and zero point, and which integer for each
+weight.
 
 Two ways, from what is known:
 
     fit                 of the weights alone: the scale (and zero point) with the least squared error in each group
-    round_by_output     with samples of the layer's input: what the layer's *output* loses is made small. Columns are rounded
-                        one after the other, and those that are still to come take over what the rounding did to the output.
-                        Then every scale and every integer is looked at again, beside all others as they have become.
+    round_by_output     with samples of the layer's input: what the layer's *output* loses is made small. Columns are
+                        rounded one after the other, and those that are still to come take over what the rounding did to
+                        the output. Then every scale and every integer is looked at again, beside all others as they
+                        have become.
 
 Scales are rounded to bfloat16, which files and kernels store those of groups in, before integers are chosen.
 
-Sources of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers"
-(2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning" (1992). The second look is
-a descent coordinate by coordinate: Behdin et al., "QuantEase: Optimization-based Quantization for Language Models" (2023).
+Sources of round_by_output: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
+Transformers" (2022), and for the formula behind it Hassibi and Stork, "Second order derivatives for network pruning"
+(1992). The second look is a descent coordinate by coordinate: Behdin et al., "QuantEase: Optimization-based
+Quantization for Language Models" (2023).
 """
 
 from dataclasses import dataclass
@@ -30,8 +33,8 @@ _SHRINKS = tuple(1.0 - 0.04 * i for i in range(15))
 #: 0.992; the same within 0.0007 from 0.1 to 0.4.
 _DAMPING = 0.01
 _DAMPING_BY_ROWS = 0.2
-#: Times that scales and integers are looked at again. Sentence encoder, 64 sentences: the squared error of the layers' outputs is
-#: 1, 0.90, 0.89 and 0.88 after 0, 2, 4 and 10 rounds.
+#: Times that scales and integers are looked at again. Sentence encoder, 64 sentences: the squared error of the layers'
+#: outputs is 1, 0.90, 0.89 and 0.88 after 0, 2, 4 and 10 rounds.
 _ROUNDS = 4
 
 
@@ -94,8 +97,8 @@ def round_by_output(
 
     Args:
         weight: float32 [rows, columns]; groups divide the columns.
-        moments: Sum of ``x x^T`` over samples, [columns, columns], or [blocks, columns / blocks, columns / blocks] of the blocks
-            on its diagonal: then columns make up for those of their own block only.
+        moments: Sum of ``x x^T`` over samples, [columns, columns], or [blocks, columns / blocks, columns / blocks] of
+            the blocks on its diagonal: then columns make up for those of their own block only.
         group_size: Columns that share parameters.
         grid: The integers.
         num_rows: How many ``x`` the moments are sums of.
@@ -142,7 +145,9 @@ def _round_block(
 def _look_again(
     weight: torch.Tensor, moments: torch.Tensor, found: tuple[torch.Tensor, torch.Tensor, torch.Tensor], grid: Grid
 ) -> None:
-    """Makes ``trace(E moments E^T)`` of the error ``E`` smaller, in place: never larger, but for the rounding of the sums."""
+    """Makes ``trace(E moments E^T)`` of the error ``E`` smaller, in place: never larger, but for the rounding of the
+    sums.
+    """
     integers, scales, zero_points = found
     group_size = integers.shape[1] // scales.shape[1]
     offsets = zero_points.repeat_interleave(group_size, 1)

@@ -1,7 +1,7 @@
 """Observers: what torchao's minimum and maximum do not say of a tensor.
 
-Activations stream through a histogram of fixed size (constant memory, whatever the number of samples). A range is chosen, and
-from the range scale and zero point, by torchao's own arithmetic. Observers of weights: weight_observers.py.
+Activations stream through a histogram of fixed size (constant memory, whatever the number of samples). A range is
+chosen, and from the range scale and zero point, by torchao's own arithmetic. Observers of weights: weight_observers.py.
 
 class                    chooses the range
 MinMax, MovingAverage    torchao's; they count magnitudes beside it, so that outliers are known
@@ -36,7 +36,9 @@ _DIGITS_LEFT_OUT = 21
 
 
 class _CountsMagnitudes(MinMaxObserver):
-    """Counts how large values are, four bins for each power of two, whatever the range: bits of the floats are the bins."""
+    """Counts how large values are, four bins for each power of two, whatever the range: bits of the floats are the
+    bins.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -50,7 +52,9 @@ class _CountsMagnitudes(MinMaxObserver):
         return super().forward(x_orig)
 
     def share_within(self, distance: float) -> float:
-        """Share of the values other than zero that are nearer to zero than ``distance``, rounded down to a bin's edge."""
+        """Share of the values other than zero that are nearer to zero than ``distance``, rounded down to a bin's
+        edge.
+        """
         end = int(torch.tensor(distance, dtype=torch.float32).view(torch.int32)) >> _DIGITS_LEFT_OUT
         return float(self.magnitudes[1:end].sum() / self.magnitudes[1:].sum().clamp(min=1))
 
@@ -80,9 +84,9 @@ class HalfObserver(PlaceholderObserver):
 class _StreamingHistogram(UniformQuantizationObserverBase):
     """Counts values in ``bins`` bins over [-limit, limit], beside their exact minimum and maximum.
 
-    When a value lies outside, the limit doubles and two old bins become one new: nothing is estimated. Of large tensors an even
-    selection is counted; minimum and maximum are those of all values. Zeros are counted apart, because every affine quantization
-    has them exactly.
+    When a value lies outside, the limit doubles and two old bins become one new: nothing is estimated. Of large tensors
+    an even selection is counted; minimum and maximum are those of all values. Zeros are counted apart, because every
+    affine quantization has them exactly.
     """
 
     def __init__(self, bins: int = 4096, **options: Any) -> None:
@@ -182,8 +186,8 @@ class _StreamingHistogram(UniformQuantizationObserverBase):
 class HistogramObserver(_StreamingHistogram):
     """The range that loses least, by the histogram.
 
-    A value inside loses the square of a step / 12 on average, one outside the square of its distance. Each end is moved while the
-    other stands still, twice.
+    A value inside loses the square of a step / 12 on average, one outside the square of its distance. Each end is moved
+    while the other stands still, twice.
     """
 
     def _range(self) -> tuple[float, float]:

@@ -7,8 +7,8 @@ and integer kernels multiply by it over that of the result. That ratio has bound
 
 #: Scales that are measured, on samples, at the call or of weights. Products of two are floats still.
 MEASURED = 2**-60
-#: Activations that were zero on all samples, and while a model trains. Published configurations have 2**-12 for all activations,
-#: which rounds values below a thousandth to zero.
+#: Activations that were zero on all samples, and while a model trains. Published configurations have 2**-12 for all
+#: activations, which rounds values below a thousandth to zero.
 ACTIVATION = 2**-20
 #: Weights of which a channel is zero, and while they train.
 WEIGHT = 2**-24

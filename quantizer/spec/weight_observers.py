@@ -22,7 +22,9 @@ _SHRINKS = tuple(1.0 - 0.02 * i for i in range(36))
 
 
 class PerChannelMinMax(PerChannelMinMaxObserver):
-    """torchao's PerChannelMinMaxObserver in one thread for small weights: torch's ``aminmax`` of rows starts all for any."""
+    """torchao's PerChannelMinMaxObserver in one thread for small weights: torch's ``aminmax`` of rows starts all for
+    any.
+    """
 
     def forward(self, x_orig: torch.Tensor) -> torch.Tensor:
         """Looks at ``x_orig`` (any shape, floating point) and returns it."""
@@ -113,9 +115,9 @@ class PerChannelMSEObserver(_WholeWeight):
 class GroupwiseObserver(_WholeWeight):
     """Parameters for each ``group_size`` columns of a row: weights of linear layers and embeddings as int4.
 
-    Scales are rounded to bfloat16, which files store those of groups in. With a symmetric scheme zero points are 0, as products
-    between integers want it. With an affine one there are zero points, which lose less: for weights that are dequantized. A
-    weight that is no matrix, or whose rows are no multiple of a group, gets one scale a channel.
+    Scales are rounded to bfloat16, which files store those of groups in. With a symmetric scheme zero points are 0, as
+    products between integers want it. With an affine one there are zero points, which lose less: for weights that are
+    dequantized. A weight that is no matrix, or whose rows are no multiple of a group, gets one scale a channel.
 
     Args:
         group_size: Columns that share a scale.
@@ -123,7 +125,8 @@ class GroupwiseObserver(_WholeWeight):
         options: ``dtype``, ``quant_min``, ``quant_max``, ``qscheme`` … as in torchao's observers.
 
     Attributes:
-        moments: Of the layer's input, as ``round_by_output`` takes them (input_moments.py sets them); None without samples.
+        moments: Of the layer's input, as ``round_by_output`` takes them (input_moments.py sets them); None without
+            samples.
         num_rows: How many rows of inputs they are sums of.
     """
 
@@ -143,7 +146,9 @@ class GroupwiseObserver(_WholeWeight):
         return self.weight is not None and self.weight.dim() == 2 and self.weight.shape[1] % self.group_size == 0
 
     def undivided_columns(self) -> int:
-        """Columns of a matrix that share one scale although they are more than a group; 0 where they are none or fewer."""
+        """Columns of a matrix that share one scale although they are more than a group; 0 where they are none or
+        fewer.
+        """
         is_matrix = self.weight is not None and self.weight.dim() == 2 and not self.is_grouped()
         return self.weight.shape[1] if is_matrix and self.weight.shape[1] > self.group_size else 0
 

@@ -1,7 +1,7 @@
 """Models that torch quantized itself, in eager mode or FX mode, as ordinary modules with the same integers and scales.
 
-torch packs the weights of such models for its own kernels, which nothing exports. Here they become buffers again, and the model's
-own code runs on values between a quantize and a dequantize (torch_values.py).
+torch packs the weights of such models for its own kernels, which nothing exports. Here they become buffers again, and
+the model's own code runs on values between a quantize and a dequantize (torch_values.py).
 
 >>> module = from_torch_quantized(torch.ao.quantization.convert(prepared))  # doctest: +SKIP
 >>> program = et.to_edge_transform_and_lower(torch.export.export(module, example_inputs))  # doctest: +SKIP
@@ -32,12 +32,12 @@ def from_torch_quantized(module: nn.Module) -> nn.Module:
     """An ordinary module that computes what a model quantized by torch computes.
 
     Args:
-        module: What ``torch.ao.quantization``'s ``convert``, ``quantize_dynamic``, ``convert_fx`` or ``convert_to_reference_fx``
-            gave, or holds such modules. It stays as it is.
+        module: What ``torch.ao.quantization``'s ``convert``, ``quantize_dynamic``, ``convert_fx`` or
+            ``convert_to_reference_fx`` gave, or holds such modules. It stays as it is.
 
     Returns:
-        A module of the same structure with quantize and dequantize operators, for ``torch.export.export``. Results that torch
-        leaves quantized are what their integers stand for, float32.
+        A module of the same structure with quantize and dequantize operators, for ``torch.export.export``. Results that
+        torch leaves quantized are what their integers stand for, float32.
 
     Raises:
         InvalidTypeError: It is no module.
@@ -74,7 +74,10 @@ def _running_on_values(model: nn.Module) -> nn.Module:
 
 
 class _Layer(nn.Module):
-    """A quantized layer of torch with ordinary contents. Its own code runs, on values between quantize and dequantize."""
+    """A quantized layer of torch with ordinary contents.
+
+    Its own code runs, on values between quantize and dequantize.
+    """
 
     def __init__(self, layer: nn.Module, memo: dict[int, Any]) -> None:
         super().__init__()
@@ -160,11 +163,13 @@ def _quantized_weight(layer: nn.Module, name: str) -> torch.Tensor:
     return reference_rnn.get_quantized_weight(layer, name)
 
 
-# ------------------------------------------------------------------------------------------------------------------ FX mode
+# -------------------------------------------------------------------------------------------------------------- FX mode
 
 
 def _graph(module: fx.GraphModule, memo: dict[int, Any]) -> fx.GraphModule:
-    """A copy whose packed weights are modules, whose scales are numbers and whose calls of torch's operators come to ours."""
+    """A copy whose packed weights are modules, whose scales are numbers and whose calls of torch's operators come to
+    ours.
+    """
     result = copy.deepcopy(module, memo)
     for name, value in [*vars(result).items()]:
         if is_packed(value):

@@ -24,7 +24,9 @@ def linear_dynamically(x: torch.Tensor, weight: PackedWeight, reduce_range: bool
 
 
 def measured(x: torch.Tensor, reduce_range: bool) -> torch.Tensor:
-    """A tensor with 8 bits, or 7, of the range that it has in this call; around zero, where torch has unsigned integers."""
+    """A tensor with 8 bits, or 7, of the range that it has in this call; around zero, where torch has unsigned
+    integers.
+    """
     q, limits = torch.ops.quantized_decomposed, (-64, 63) if reduce_range else (-128, 127)
     scale, point = q.choose_qparams.tensor(x, *limits, torch.finfo(torch.float32).eps, torch.int8)
     integers = q.quantize_per_tensor.tensor(x, scale, point, *limits, torch.int8)

@@ -1,8 +1,10 @@
-"""Values and operators of torch's own quantization, on ordinary tensors: a quantize and a dequantize around each operator.
+"""Values and operators of torch's own quantization, on ordinary tensors: a quantize and a dequantize around each
+operator.
 
-A model that torch has quantized (torch_quantized.py) hands quantized tensors from operator to operator. Nothing exports these.
-Here a :class:`QuantizedValue` takes their place: what the integers stand for, with their scale. Functions of torch come to it
-through ``__torch_function__``. One table says what each operator of the namespace ``quantized`` computes.
+A model that torch has quantized (torch_quantized.py) hands quantized tensors from operator to operator. Nothing exports
+these. Here a :class:`QuantizedValue` takes their place: what the integers stand for, with their scale. Functions of
+torch come to it through ``__torch_function__``. One table says what each operator of the namespace ``quantized``
+computes.
 
 >>> x = quantize(torch.tensor([0.1, -0.26]), 0.1, 128, torch.quint8)  # doctest: +SKIP
 >>> torch.relu(x).values  # doctest: +SKIP
@@ -159,12 +161,12 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
     return _with_its_scale(function, name, args, kwargs)
 
 
-# ------------------------------------------------------------------------------------------------------- torch's functions
+# ---------------------------------------------------------------------------------------------------- torch's functions
 
 
 def _with_its_scale(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function that has a kernel for quantized tensors: its results have the scale of its first, but for three that know
-    their range.
+    """A function that has a kernel for quantized tensors: its results have the scale of its first, but for three that
+    know their range.
     """
     first = next(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, QuantizedValue))
     in_place = bool(kwargs.get("inplace")) or (name.endswith("_") and not name.endswith("__"))
@@ -193,7 +195,7 @@ def _own_scale(name: str, dtype: torch.dtype) -> tuple[float, int] | None:
     return (2 / 256, smallest + 128) if name == "tanh" else None
 
 
-# --------------------------------------------------------------------------------------- operators of the namespace quantized
+# --------------------------------------------------------------------------------- operators of the namespace quantized
 
 _Given = SimpleNamespace
 #: How schemas name the scale and zero point of a result; elu has a factor beside it that is named scale.
@@ -312,7 +314,9 @@ def _table_bag(g: _Given) -> torch.Tensor:
 
 
 def _prelu(g: _Given) -> torch.Tensor:
-    """Torch multiplies what is positive by one as the slopes' integers have it, which is less where their range ends before."""
+    """Torch multiplies what is positive by one as the slopes' integers have it, which is less where their range ends
+    before.
+    """
     slopes: QuantizedValue = g.quantized["weight"]
     largest = (255 if slopes.dtype == torch.quint8 else 127) - slopes.zero_point
     one = min(round(1 / slopes.scale), largest) * slopes.scale

@@ -81,8 +81,8 @@ class PackedWeight(nn.Module):
         if name == _CELL:
             return PackedCell(packed)
         raise NotSupportedError(
-            f"weights in a {packed._type().name()}, which from_torch_quantized cannot read; quantize the float model with "
-            "executorch_py.quantizer"
+            f"weights in a {packed._type().name()}, which from_torch_quantized cannot read; quantize the float model "
+            "with executorch_py.quantizer"
         )
 
     def held(self) -> tuple[torch.Tensor, ...]:

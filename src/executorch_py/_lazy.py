@@ -1,7 +1,7 @@
 """Public names that are loaded on first use. A package's ``__init__.pyi`` is the one table of them.
 
-The stub says, for type checkers, where each name comes from: ``from .lowering.edge import to_edge as to_edge``. The same lines
-are read here, so that the two cannot differ.
+The stub says, for type checkers, where each name comes from: ``from .lowering.edge import to_edge as to_edge``. The
+same lines are read here, so that the two cannot differ.
 
 Example:
     >>> __getattr__, __dir__, __all__ = attach(__name__, __file__)  # doctest: +SKIP
@@ -22,7 +22,10 @@ _IMPORT = re.compile(r"^from ([\w.]+) import (?:\(([^)]*)\)|(.*))$", re.MULTILIN
 
 
 def exports(file: str) -> dict[str, str]:
-    """Public name -> module, relative to the package, that has it. ``from . import x`` stands for a module of the package."""
+    """Public name -> module, relative to the package, that has it.
+
+    ``from . import x`` stands for a module of the package.
+    """
     with open(os.path.join(os.path.dirname(file), "__init__.pyi"), encoding="utf-8") as stub:
         text = stub.read()
     homes = {}

@@ -115,12 +115,16 @@ def operators_page() -> str:
     lines = [
         "# Operators",
         "",
-        "Made by `etpy ops --markdown` from the tables of a build with its default backends; a test checks that it is current,",
+        "Made by `etpy ops --markdown` from the tables of a build with its default backends; a test checks that it is "
+        "current,",
         "and another measures that each kernel takes the element types that stand here.",
         "",
-        f"{len(operators)} operators, {len(with_kernel)} kernels. *Implementations*, in the order in which load tries them: a",
-        "kernel with a `?` looks at the call (element types, memory order, constant weights) and steps aside where it does not",
-        "fit; `portable` and `prim` take everything that stands under *element types*. *Published*: the official runtime has",
+        f"{len(operators)} operators, {len(with_kernel)} kernels. *Implementations*, in the order in which load tries "
+        "them: a",
+        "kernel with a `?` looks at the call (element types, memory order, constant weights) and steps aside where it "
+        "does not",
+        "fit; `portable` and `prim` take everything that stands under *element types*. *Published*: the official "
+        "runtime has",
         f"the kernel too, so that `ExecutorchBackendConfig(compatible=True)` may emit it. Element types: {groups}.",
         "",
         "| operator | kernel | element types | implementations | published | tags |",

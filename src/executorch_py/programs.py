@@ -3,7 +3,8 @@
     executor_runner --model model.pte --print-outputs       # commands of an installed package
     python -m executorch_py.programs pte_dump model.pte     # the same, also where scripts are not on PATH
 
-For: running and looking at files without a line of code. Not for: the command line of the Python package, which is ``etpy``.
+For: running and looking at files without a line of code. Not for: the command line of the Python package, which is
+``etpy``.
 """
 
 import os

@@ -251,8 +251,8 @@ def _read(node: Any, depth: int) -> TreeSpec:
 def _field_names(context: Any, count: int) -> tuple[Any, ...] | None:
     """Names of a registered class's children, where its context holds them.
 
-    That is a list of names, or what torch writes for a dataclass: the names of the fields that have a value, then of those
-    that are None.
+    That is a list of names, or what torch writes for a dataclass: the names of the fields that have a value, then of
+    those that are None.
     """
     if _is_dataclass_context(context):
         context = context[0]
@@ -372,8 +372,8 @@ def _named_tuple(qualified_name: str, fields: tuple[str, ...]) -> type:
 
 
 def _torch_node(kind: Any) -> tuple[Any, Any]:
-    """Torch's description of a registered class, by its serialised name or the class itself, and of its serialised form;
-    twice None when torch is not loaded or does not know it.
+    """Torch's description of a registered class, by its serialised name or the class itself, and of its serialised
+    form; twice None when torch is not loaded or does not know it.
     """
     pytree = sys.modules.get("torch.utils._pytree")
     if pytree is None:

@@ -1,8 +1,8 @@
 """PyTorch's own databases of operators, modules and exportable programs, run through the whole of this package.
 
-Each case goes the way that a user's model goes: ``torch.export`` -> Edge -> ``.pte`` -> C++ runtime, and its outputs are
-compared with eager PyTorch. ``python -m tests.conformance`` (``make conformance``) runs everything and writes the table;
-``test_subset.py`` runs a part of it with the other tests.
+Each case goes the way that a user's model goes: ``torch.export`` -> Edge -> ``.pte`` -> C++ runtime, and its outputs
+are compared with eager PyTorch. ``python -m tests.conformance`` (``make conformance``) runs everything and writes the
+table; ``test_subset.py`` runs a part of it with the other tests.
 
     samples.py        the cases: which entries, which element types, how many samples
     adapters.py       one case as a module and its inputs

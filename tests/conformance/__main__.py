@@ -6,8 +6,8 @@
     python -m tests.conformance --failed                 # what failed last time
     python -m tests.conformance --group architecture     # torchvision's and transformers' models, an hour or more
 
-Writes ``table.md`` and ``results.json`` to build/conformance. Fails when a case fails that exceptions.py does not list, when a
-case passes that it does list, and when fewer operators reach the runtime than they should.
+Writes ``table.md`` and ``results.json`` to build/conformance. Fails when a case fails that exceptions.py does not list,
+when a case passes that it does list, and when fewer operators reach the runtime than they should.
 """
 
 from __future__ import annotations

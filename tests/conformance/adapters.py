@@ -1,7 +1,7 @@
 """One sample of a database as a module and its inputs, ready for torch.export.
 
-Tensors of a sample become the inputs; numbers, strings and structures are baked into the module. Complex numbers exist only
-between operators, so a complex input arrives as a pair of real numbers and a complex output leaves as one.
+Tensors of a sample become the inputs; numbers, strings and structures are baked into the module. Complex numbers exist
+only between operators, so a complex input arrives as a pair of real numbers and a complex output leaves as one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Sample:
         dynamic_shapes: As torch.export takes them.
         strict: Whether the example is written for the tracer of bytecode.
         is_delegated: Whether the XNNPACK delegate takes what it can.
-        other_export: Another way to an exported program, for what torch.export refuses: from the model and its inputs by
-            name, the program and the inputs that it takes.
+        other_export: Another way to an exported program, for what torch.export refuses: from the model and its inputs
+            by name, the program and the inputs that it takes.
         exported: The exported program, once there is one.
         note: What was special about the way there.
     """

@@ -1,8 +1,8 @@
 """What single types of transformers want beside the general sizes and inputs of architectures.py: one table.
 
-    "mamba2": {"num_heads": 8}                     an attribute of the configuration, or of one inside it ("text_config.x")
-    "siglip2*": {"> spatial_shapes": [[4, 4]]}     an input: a list is its values, a tuple its shape
-    "musicgen*": {"class": "ForCausalLM"}          how its class ends, where AutoModel takes another one
+    "mamba2": {"num_heads": 8}               an attribute of the configuration, or of one inside it ("text_config.x")
+    "siglip2*": {"> spatial_shapes": [[4, 4]]}   an input: a list is its values, a tuple its shape
+    "musicgen*": {"class": "ForCausalLM"}        how its class ends, where AutoModel takes another one
 
 Names are shell patterns, all that match count.
 """
@@ -56,7 +56,8 @@ _SWIN = {"embed_dim": 24, "num_heads": [1, 2, 2, 4], "depths": [1, 1, 1, 1]}
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 _ROPE_OF_LAYERS = {"full_attention": _ROPE, "sliding_attention": _ROPE}
 _QWEN4 = {
-    "indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2,
+    "indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4,
+    "indexer_compress_ratio": 2,
 }  # fmt: skip
 _STAGES = ["stage1", "stage2", "stage3", "stage4"]
 _LCNET_V4 = {
@@ -75,7 +76,8 @@ _INTRACLASS = {
 }  # fmt: skip
 
 RULES: dict[str, dict[str, Any]] = {
-    "apertus1p5*": {"vision_config.base_channels": 32, "vision_config.codebook_size": 256, "audio_config.codebook_size": 256},
+    "apertus1p5*": {"vision_config.base_channels": 32, "vision_config.codebook_size": 256,
+                    "audio_config.codebook_size": 256},
     "audioflamingo3_encoder": {"> input_features_mask": (1, 3000)},
     "autoformer": _SERIES,
     "axk1": {"n_group": 1, "topk_group": 1},
@@ -136,7 +138,8 @@ RULES: dict[str, dict[str, Any]] = {
     "gemma3n_audio": {"> audio_mel": (1, 96, 128), "> audio_mel_mask": [[False] * 96]},
     "gemma3n_text": {
         "num_hidden_layers": 4, "num_kv_shared_layers": 2, "intermediate_size": [96] * 4,
-        "layer_types": ["sliding_attention", "full_attention"] * 2, "activation_sparsity_pattern": [0.95, 0.0, 0.0, 0.0],
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "activation_sparsity_pattern": [0.95, 0.0, 0.0, 0.0],
     },
     "gemma4*text": {"per_layer_config": {}},
     "gemma4_audio": {"> input_features": (1, 96, 128), "> input_features_mask": [[True] * 96]},
@@ -178,7 +181,8 @@ RULES: dict[str, dict[str, Any]] = {
     "lasr_ctc": {"> input_features": (1, 120, 128)},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
     "llava": {
-        "image_token_index": 150, "image_token_id": 150, "vision_config.image_size": 56, "> pixel_values": (1, 3, 56, 56),
+        "image_token_index": 150, "image_token_id": 150, "vision_config.image_size": 56,
+        "> pixel_values": (1, 3, 56, 56),
         "> input_ids": [[*[150] * 16, *range(7, 19)]], "> attention_mask": (1, 28),
     },
     "lw_detr": {
@@ -260,7 +264,8 @@ RULES: dict[str, dict[str, Any]] = {
     "vibevoice_acoustic_tokenizer*": {"num_filters": 4},
     "vibevoice_acoustic_tokenizer_decoder": {"> hidden_states": (1, 64, 4)},
     "vibevoice_acoustic_tokenizer_encoder": {"> hidden_states": (1, 1, 6400)},
-    "vibevoice_asr": {"acoustic_tokenizer_encoder_config.num_filters": 4, "semantic_tokenizer_encoder_config.num_filters": 4},
+    "vibevoice_asr": {"acoustic_tokenizer_encoder_config.num_filters": 4,
+                      "semantic_tokenizer_encoder_config.num_filters": 4},
     "video_llama_3_vision": {"> pixel_values": (16, 768), "> grid_thw": [[1, 4, 4]], "> merge_sizes": [2]},
     "vits": {"vocab_size": 160, "noise_scale_duration": 0.0, "noise_scale": 0.0},  # noise decides how long the sound is
     "voxtral_realtime": {"> input_features": (1, 128, 96)},

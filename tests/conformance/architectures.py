@@ -1,9 +1,9 @@
 """Published architectures as a database: torchvision's models and one small model of every type in transformers.
 
-Weights are random, sizes small: layers are few, widths narrow, vocabularies short, so that a case takes seconds. What is tried is
-the graph: every operator, view and mask that the architecture's authors wrote. A type whose configuration does not shrink
-(sizes that depend on each other in ways of its own) is built with fewer layers only; one that still does not build is reported
-as "eager refuses".
+Weights are random, sizes small: layers are few, widths narrow, vocabularies short, so that a case takes seconds. What
+is tried is the graph: every operator, view and mask that the architecture's authors wrote. A type whose configuration
+does not shrink (sizes that depend on each other in ways of its own) is built with fewer layers only; one that still
+does not build is reported as "eager refuses".
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ _ATTEMPTS = (_SMALL, _FULL_HEADS, _SHALLOW)
 
 @functools.cache
 def architecture_entries() -> dict[str, Callable[[], tuple[nn.Module, tuple, dict[str, Any]]]]:
-    """Makers by name ("torchvision.resnet18", "transformers.bert"): each gives a module in evaluation mode and its inputs."""
+    """Makers by name ("torchvision.resnet18", "transformers.bert"): each gives a module in evaluation mode and its
+    inputs.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("examples.models")  # defines the operator names that torchvision asks for
@@ -144,7 +146,9 @@ def export_as_transformers_does(
 
 
 def _stirred(model: nn.Module) -> nn.Module:
-    """The model with noise in parameters that begin as one number: zeros hide what is computed, equal scores have no order."""
+    """The model with noise in parameters that begin as one number: zeros hide what is computed, equal scores have no
+    order.
+    """
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and parameter.numel() > 1 and (parameter == parameter.flatten()[0]).all():
@@ -180,7 +184,9 @@ def _changed(config: Any, sizes: _Sizes) -> Any:
 
 
 def _working_inputs(model: nn.Module, config: Any, ruled: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Inputs that eager takes: what the signature asks for, then with an image, too (a model of two kinds may need both)."""
+    """Inputs that eager takes: what the signature asks for, then with an image, too (a model of two kinds may need
+    both).
+    """
     parameters = inspect.signature(model.forward).parameters
     failed: Exception | None = None
     for more in ((), ("pixel_values",), ("input_ids",), ("bbox",), ("pixel_values", "input_ids", "attention_mask")):
@@ -209,7 +215,8 @@ def _needed(model: nn.Module, config: Any, parameters: Any) -> list[str]:
     return names
 
 
-#: How many forms an input may have (images, then videos; a spectrogram in either order); the last form of one with fewer stays.
+#: How many forms an input may have (images, then videos; a spectrogram in either order); the last form of one with
+#: fewer stays.
 _CHOICES = 4
 
 

@@ -73,7 +73,9 @@ def _general_eigen(sample: Sample, outputs: list[Any]) -> list[Any]:
 
 
 def _low_rank(sample: Sample, outputs: list[Any]) -> list[Any]:
-    """A decomposition found with random projections: the signs of its vectors are free, and the last ones are not exact."""
+    """A decomposition found with random projections: the signs of its vectors are free, and the last ones are not
+    exact.
+    """
     u, s, v = outputs
     return [s, (u * s.unsqueeze(-2)) @ v.mT]
 

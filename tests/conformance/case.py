@@ -153,7 +153,8 @@ def _eager_draw(sample: Sample) -> list[Any]:
 
 
 def _in_double(sample: Sample, expected: list[Any]) -> list[Any] | None:
-    """What eager computes in float64 throughout, in the types of its own outputs; None where the sample does not allow it.
+    """What eager computes in float64 throughout, in the types of its own outputs; None where the sample does not allow
+    it.
 
     Near a pole, or after a cancellation, eager's own rounding is the larger error.
     """

@@ -1,8 +1,9 @@
 """When outputs count as equal to eager's.
 
-Numbers: within a tolerance of the element type, relative to each value and to the output's largest magnitude (sums lose digits in
-proportion to their largest terms). Random operators: the same distribution. Uninitialised memory: shape and type alone.
-Answers that are not unique (signs of singular vectors, order of equal elements): what they must satisfy (canonical.py).
+Numbers: within a tolerance of the element type, relative to each value and to the output's largest magnitude (sums lose
+digits in proportion to their largest terms). Random operators: the same distribution. Uninitialised memory: shape and
+type alone. Answers that are not unique (signs of singular vectors, order of equal elements): what they must satisfy
+(canonical.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from torch.export import ExportedProgram
 
 #: dtype of an output -> relative tolerance, tolerance relative to the output's largest magnitude
 TOLERANCES = {
-    torch.float64: (1e-7, 1e-9), torch.float32: (2e-5, 1e-5), torch.float16: (4e-3, 3e-3), torch.bfloat16: (1.6e-2, 1.6e-2),
+    torch.float64: (1e-7, 1e-9), torch.float32: (2e-5, 1e-5), torch.float16: (4e-3, 3e-3),
+    torch.bfloat16: (1.6e-2, 1.6e-2),
 }  # fmt: skip
 
 _UNDEFINED = frozenset(
@@ -49,7 +51,8 @@ def difference(actual: Any, expected: Any, looser: float = 1.0) -> str:
     if close.all():
         return ""
     error = (ours - eager).abs().nan_to_num(nan=torch.inf)[~close].max().item()
-    return f"{int((~close).sum())} of {close.numel()} elements differ by up to {error:.3g}: {_first(~close, actual, expected)}"
+    first = _first(~close, actual, expected)
+    return f"{int((~close).sum())} of {close.numel()} elements differ by up to {error:.3g}: {first}"
 
 
 def _kind_difference(actual: Any, expected: Any) -> str:
@@ -74,7 +77,9 @@ def _first(wrong: torch.Tensor, actual: torch.Tensor, expected: torch.Tensor) ->
 
 
 def _draws(node: fx.Node) -> bool:
-    """Whether a node draws random numbers: attention, dropout and recurrent layers do not without dropout or training."""
+    """Whether a node draws random numbers: attention, dropout and recurrent layers do not without dropout or
+    training.
+    """
     if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     schema = node.target._schema.arguments
@@ -134,7 +139,8 @@ def _pooled(runs: list[list[Any]], index: int) -> torch.Tensor:
 def _far_apart(ours: torch.Tensor, eager: torch.Tensor) -> str:
     """The test of Kolmogorov and Smirnov: the largest distance of two empirical distribution functions.
 
-    Values may differ by rounding, which matters where one value has much of the weight: only what is further apart counts.
+    Values may differ by rounding, which matters where one value has much of the weight: only what is further apart
+    counts.
     """
     at = torch.cat([ours, eager])
     finite = at[at.abs() < 1e38]

@@ -14,7 +14,8 @@ def drawn(variable: str, count: int, **arguments: SearchStrategy) -> Callable[[C
     """The decorator of a test whose arguments are drawn.
 
     Args:
-        variable: An environment variable with the number of new programs to draw, which are made smaller when one fails.
+        variable: An environment variable with the number of new programs to draw, which are made smaller when one
+            fails.
         count: How many are drawn without it.
         arguments: What the test is given.
     """

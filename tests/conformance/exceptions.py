@@ -13,7 +13,8 @@ class Expected:
     Attributes:
         pattern: Of case keys, with shell wildcards: "op/linalg.eig/*".
         reason: Why, and why that is right for now.
-        status: How its cases end (a value of `Status`). One that ends otherwise, in a crash, say, is no expected failure.
+        status: How its cases end (a value of `Status`). One that ends otherwise, in a crash, say, is no expected
+            failure.
     """
 
     pattern: str
@@ -73,7 +74,8 @@ EXPECTED: tuple[Expected, ...] = (
     ),
     Expected(
         "op/as_strided.partial_views/float32/2",
-        "the strides address memory around the input, of which a program gets the elements only; refused when it is lowered",
+        "the strides address memory around the input, of which a program gets the elements only; refused when it is "
+        "lowered",
     ),
 )
 
@@ -99,16 +101,19 @@ UNDEFINED: tuple[Undefined, ...] = (
         ("linalg.*", "lu", "lu_solve", "svd*", "pinverse", "cholesky*", "triangular_solve", "geqrf", "ormqr", "logdet",
          "norm.nuc", "pca_lowrank", "qr", "symeig", "matrix_exp", "*slogdet*", "linalg.det*"),
         (*_NOT_FINITE, "large", "zeros"),
-        "LAPACK's answer for a matrix that is not finite, or not of full rank, is what its blocks leave (eigvals crashes in MKL)",
+        "LAPACK's answer for a matrix that is not finite, or not of full rank, is what its blocks leave (eigvals "
+        "crashes in MKL)",
     ),
-    Undefined(("fft.*", "stft", "istft"), _NOT_FINITE, "the algorithm decides which parts of a transform a NaN reaches"),
+    Undefined(("fft.*", "stft", "istft"), _NOT_FINITE,
+              "the algorithm decides which parts of a transform a NaN reaches"),
     Undefined(
         ("var_mean*", "std_mean*", "*native_*norm*", "_batch_norm_with_update"),
         ("infinite", "mixed"),
         "the mean beside an infinity is NaN or infinite in eager as the place of the infinity has it; ours is infinite",
     ),
     Undefined(
-        ("*interpolate*bilinear*", "*upsample_bilinear*"), ("infinite",), "XNNPACK multiplies differences: infinity becomes NaN"
+        ("*interpolate*bilinear*", "*upsample_bilinear*"), ("infinite",),
+        "XNNPACK multiplies differences: infinity becomes NaN"
     ),
     Undefined(
         ("special.bessel_*", "special.airy_ai"), ("infinite", "mixed"), "the limit is 0, eager gives NaN"

@@ -1,8 +1,8 @@
 """Worker processes that run items, each case within a time limit; a crash or a hang costs the case alone.
 
-Workers are forked from a process that has imported everything, so that a new one is there at once. A worker tells the parent
-before and after each case. When it dies or the time is over, the case that had begun is named, and another worker goes on
-behind it. Workers are replaced now and then, because torch's caches grow with every export.
+Workers are forked from a process that has imported everything, so that a new one is there at once. A worker tells the
+parent before and after each case. When it dies or the time is over, the case that had begun is named, and another
+worker goes on behind it. Workers are replaced now and then, because torch's caches grow with every export.
 """
 
 from __future__ import annotations

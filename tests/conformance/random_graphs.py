@@ -1,8 +1,9 @@
 """Random programs: operators put together by hypothesis, on random shapes and element types.
 
-A graph is drawn by running it: each step takes values that are there already, applies an operator with arguments that fit their
-shapes, and keeps the result when it is small and finite. Operators that jump (rounding, comparing, casting to integers) are
-applied only to values that both sides compute without rounding; everything else may differ in its last digits.
+A graph is drawn by running it: each step takes values that are there already, applies an operator with arguments that
+fit their shapes, and keeps the result when it is small and finite. Operators that jump (rounding, comparing, casting to
+integers) are applied only to values that both sides compute without rounding; everything else may differ in its last
+digits.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def graphs(draw: Draw) -> Graph:
 
 
 def _input(draw: Draw, base: list[int]) -> torch.Tensor:
-    """Small multiples of an eighth, so that sums and products of a few are exact; sizes that broadcast with each other."""
+    """Small multiples of an eighth, so that sums and products of a few are exact; sizes that broadcast with each
+    other.
+    """
     shape = [draw(st.sampled_from([size, size, size, 1])) for size in base]
     shape = shape[draw(st.integers(0, len(shape))) if draw(st.booleans()) else 0 :]
     if shape and draw(st.integers(0, 19)) == 0:
@@ -141,13 +144,16 @@ _EXACT_UNARY = {
     "hardtanh": nn.functional.hardtanh,
 }
 _SMOOTH_UNARY = {
-    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "sin": torch.sin, "cos": torch.cos, "erf": torch.erf, "atan": torch.atan,
-    "gelu": nn.functional.gelu, "silu": nn.functional.silu, "softplus": nn.functional.softplus, "elu": nn.functional.elu,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "sin": torch.sin, "cos": torch.cos, "erf": torch.erf,
+    "atan": torch.atan,
+    "gelu": nn.functional.gelu, "silu": nn.functional.silu, "softplus": nn.functional.softplus,
+    "elu": nn.functional.elu,
     "log1p_abs": lambda x: torch.log1p(x.abs()), "sqrt_abs1": lambda x: torch.sqrt(x.abs() + 1),
     "exp_tanh": lambda x: torch.exp(torch.tanh(x)), "reciprocal1": lambda x: torch.reciprocal(x.abs() + 1),
 }  # fmt: skip
 _JUMPING_UNARY = {
-    "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sign": torch.sign, "frac": torch.frac,
+    "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sign": torch.sign,
+    "frac": torch.frac,
     "logical_not": torch.logical_not, "bool": lambda x: x.bool(), "to_int": lambda x: x.to(torch.int32),
 }  # fmt: skip
 
@@ -163,8 +169,10 @@ def _pointwise(draw: Draw, values: list[Value], at: int) -> Chosen:
 def _number(draw: Draw, values: list[Value], at: int) -> Chosen:
     number = draw(st.sampled_from([2, -1, 3, 0.5, -1.25, True]))
     functions = {
-        "add": lambda x: x + number, "rsub": lambda x: number - x, "mul": lambda x: x * number, "div": lambda x: x / number,
-        "clamp": lambda x: x.clamp(-number if number > 0 else number, 4), "maximum": lambda x: torch.clamp_min(x, number),
+        "add": lambda x: x + number, "rsub": lambda x: number - x, "mul": lambda x: x * number,
+        "div": lambda x: x / number,
+        "clamp": lambda x: x.clamp(-number if number > 0 else number, 4),
+        "maximum": lambda x: torch.clamp_min(x, number),
         "pow2": lambda x: x**2, "leaky_relu": lambda x: nn.functional.leaky_relu(x, 0.125),
     }  # fmt: skip
     if values[at].exact:
@@ -182,7 +190,8 @@ def _binary(draw: Draw, values: list[Value], at: int) -> Chosen:
     }  # fmt: skip
     if values[at].exact and values[other].exact:
         functions |= {
-            "lt": torch.lt, "ge": torch.ge, "eq": torch.eq, "logical_xor": torch.logical_xor, "bitwise_and": torch.bitwise_and,
+            "lt": torch.lt, "ge": torch.ge, "eq": torch.eq, "logical_xor": torch.logical_xor,
+            "bitwise_and": torch.bitwise_and,
             "bitwise_or": torch.bitwise_or, "floor_div": lambda a, b: a // (b.abs() + 1),
         }  # fmt: skip
     name = draw(st.sampled_from([*functions]))
@@ -207,9 +216,11 @@ def _reduction(draw: Draw, values: list[Value], at: int) -> Chosen:
     dim = draw(st.integers(-rank, rank - 1))
     keepdim = draw(st.booleans())
     functions: dict[str, Callable[..., torch.Tensor]] = {
-        "sum": lambda x: x.sum(dim, keepdim), "mean": lambda x: x.mean(dim, keepdim), "amax": lambda x: x.amax(dim, keepdim),
+        "sum": lambda x: x.sum(dim, keepdim), "mean": lambda x: x.mean(dim, keepdim),
+        "amax": lambda x: x.amax(dim, keepdim),
         "amin": lambda x: x.amin(dim, keepdim), "sum_all": torch.sum, "max": lambda x: x.max(dim, keepdim).values,
-        "softmax": lambda x: x.softmax(dim), "log_softmax": lambda x: x.log_softmax(dim), "cumsum": lambda x: x.cumsum(dim),
+        "softmax": lambda x: x.softmax(dim), "log_softmax": lambda x: x.log_softmax(dim),
+        "cumsum": lambda x: x.cumsum(dim),
         "logsumexp": lambda x: x.logsumexp(dim, keepdim), "var": lambda x: x.var(dim, correction=0, keepdim=keepdim),
         "norm": lambda x: torch.linalg.vector_norm(x, 2, dim, keepdim), "mean_all": torch.mean,
         "layer_norm": lambda x: nn.functional.layer_norm(x, x.shape[-1:]), "sort": lambda x: x.sort(dim).values,
@@ -234,13 +245,16 @@ def _view(draw: Draw, values: list[Value], at: int) -> Chosen:
     start, step = draw(st.integers(-2, 2)), draw(st.integers(1, 3))
     times = draw(st.integers(1, 3))
     functions: dict[str, Callable[..., torch.Tensor]] = {
-        "permute": lambda x: x.permute(order), "flatten": lambda x: x.reshape(-1), "unsqueeze": lambda x: x.unsqueeze(dim),
+        "permute": lambda x: x.permute(order), "flatten": lambda x: x.reshape(-1),
+        "unsqueeze": lambda x: x.unsqueeze(dim),
         "squeeze": lambda x: x.squeeze(), "flip": lambda x: x.flip(dim), "roll": lambda x: x.roll(start, dim),
         "slice": lambda x: x[(slice(None),) * dim + (slice(start, None, step),)],
         "select": lambda x: x.select(dim, -1), "expand": lambda x: x.unsqueeze(0).expand(times, *x.shape),
         "repeat": lambda x: x.repeat(times, *[1] * (x.dim() - 1)), "transpose": lambda x: x.transpose(dim, -1),
-        "reshape": lambda x: x.reshape(x.shape[-1], -1) if x.numel() else x.clone(), "diagonal": lambda x: x.diagonal(0, dim, -1),
-        "split": lambda x: x.split(2, dim)[-1], "chunk": lambda x: x.chunk(2, dim)[0], "unfold": lambda x: x.unfold(dim, 2, 1),
+        "reshape": lambda x: x.reshape(x.shape[-1], -1) if x.numel() else x.clone(),
+        "diagonal": lambda x: x.diagonal(0, dim, -1),
+        "split": lambda x: x.split(2, dim)[-1], "chunk": lambda x: x.chunk(2, dim)[0],
+        "unfold": lambda x: x.unfold(dim, 2, 1),
         "pad": lambda x: nn.functional.pad(x, [times, 1]), "tril": lambda x: torch.tril(x, start),
     }  # fmt: skip
     name = draw(st.sampled_from([*functions]))
@@ -269,7 +283,8 @@ def _index(draw: Draw, values: list[Value], at: int) -> Chosen:
         "index": lambda x: x[(slice(None),) * dim + (torch.tensor(picked),)],
         "index_select": lambda x: x.index_select(dim, torch.tensor([i % x.shape[dim] for i in picked])),
         "gather": lambda x: x.gather(dim, torch.zeros_like(x, dtype=torch.int64)),
-        "index_two": lambda x: x[torch.zeros(2, 1, dtype=torch.int64), torch.tensor([0, -1])] if x.dim() > 1 else x[[0, -1]],
+        "index_two": lambda x: x[torch.zeros(2, 1, dtype=torch.int64),
+                                 torch.tensor([0, -1])] if x.dim() > 1 else x[[0, -1]],
         "index_fill": lambda x: x.index_fill(dim, torch.tensor([picked[0] % x.shape[dim]]), 1),
         "scatter": lambda x: x.scatter(dim, torch.zeros_like(x, dtype=torch.int64).narrow(dim, 0, 1), 2),
     }  # fmt: skip
@@ -305,6 +320,7 @@ def _cast(draw: Draw, values: list[Value], at: int) -> Chosen:
 
 
 _FAMILIES = (
-    _pointwise, _pointwise, _number, _binary, _binary, _where, _reduction, _reduction, _view, _view, _view, _join, _index,
+    _pointwise, _pointwise, _number, _binary, _binary, _where, _reduction, _reduction, _view, _view, _view, _join,
+    _index,
     _product, _cast,
 )  # fmt: skip

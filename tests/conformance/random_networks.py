@@ -1,8 +1,8 @@
 """Random networks: layers put together by hypothesis, with residuals, branches and sizes that change.
 
-What random_graphs.py leaves out: convolutions, pooling, normalisation, resizing, attention, recurrent layers, ``torch.cond``,
-dynamic shapes. A network is drawn by running it: each layer is made for the value that is there, and dropped where eager refuses
-it. Only functions without jumps are drawn, so that rounding stays rounding.
+What random_graphs.py leaves out: convolutions, pooling, normalisation, resizing, attention, recurrent layers,
+``torch.cond``, dynamic shapes. A network is drawn by running it: each layer is made for the value that is there, and
+dropped where eager refuses it. Only functions without jumps are drawn, so that rounding stays rounding.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu, "relu6": F.relu6, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "hardtanh": F.hardtanh,
     "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish, "elu": F.elu,
     "leaky_relu": lambda x: F.leaky_relu(x, 0.1), "sigmoid": torch.sigmoid, "tanh": torch.tanh, "softplus": F.softplus,
-    "clamp": lambda x: x.clamp(-0.5, 1.5), "clamp_min": lambda x: x.clamp(min=-0.25), "abs": torch.abs, "square": torch.square,
+    "clamp": lambda x: x.clamp(-0.5, 1.5), "clamp_min": lambda x: x.clamp(min=-0.25), "abs": torch.abs,
+    "square": torch.square,
     "neg": torch.neg, "exp_clamped": lambda x: x.clamp(max=2).exp(), "sqrt_abs": lambda x: (x.abs() + 0.1).sqrt(),
     "rsqrt_abs": lambda x: (x.abs() + 0.1).rsqrt(), "affine": lambda x: x * 0.5 - 1, "from_one": lambda x: 1 - x,
     "relu_inplace": lambda x: x.clone().relu_(), "contiguous": lambda x: x.contiguous(),
@@ -164,8 +165,10 @@ def _activation(draw: Draw, values: list[torch.Tensor]) -> Block:
 
 
 _JOINS: dict[str, Callable[..., torch.Tensor]] = {
-    "add": torch.add, "sub": torch.sub, "mul": lambda a, b: a * b.tanh(), "maximum": torch.maximum, "minimum": torch.minimum,
-    "div": lambda a, b: a / (b.abs() + 1), "add_relu": lambda a, b: F.relu(a + b), "cat": lambda a, b: torch.cat([a, b], 1),
+    "add": torch.add, "sub": torch.sub, "mul": lambda a, b: a * b.tanh(), "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "div": lambda a, b: a / (b.abs() + 1), "add_relu": lambda a, b: F.relu(a + b), "cat": lambda a,
+    b: torch.cat([a, b], 1),
     "cat3": lambda a, b: torch.cat([b, a, b], -1), "gate": lambda a, b: a * b.mean(-1, keepdim=True).sigmoid(),
     "squared_difference": lambda a, b: (a - b).square(),
 }  # fmt: skip
@@ -416,7 +419,8 @@ def _row_move(draw: Draw, values: list[torch.Tensor]) -> Block:
 
 
 _FAMILIES: dict[int, tuple[Callable[[Draw, list[torch.Tensor]], Block | None], ...]] = {
-    4: (_convolution, _convolution, _convolution, _transposed, _image_norm, _pool, _move, _move, _activation, _activation, _join,
+    4: (_convolution, _convolution, _convolution, _transposed, _image_norm, _pool, _move, _move, _activation,
+        _activation, _join,
         _join, _cond),
     3: (_linear, _linear, _last_norm, _mixing, _mixing, _sequence_move, _activation, _join, _join, _cond),
     2: (_linear, _linear, _last_norm, _row_move, _activation, _activation, _join, _cond),

@@ -1,7 +1,7 @@
 """What a run came to: a summary for the terminal, a table in Markdown, everything in JSON.
 
-``results.json`` keeps the last outcome of every case, so that a run of a few cases (``--only``, ``--failed``) brings the table up
-to date instead of replacing it.
+``results.json`` keeps the last outcome of every case, so that a run of a few cases (``--only``, ``--failed``) brings
+the table up to date instead of replacing it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def stale(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def first_samples(outcomes: Mapping[str, Outcome]) -> tuple[int, int, int, int]:
-    """Of the first float32 samples: all, those that reach us because torch exports them, accepted by the compiler, right."""
+    """Of the first float32 samples: all, those that reach us because torch exports them, accepted by the compiler,
+    right.
+    """
     firsts = [o for key, o in outcomes.items() if key.startswith("op/") and key.endswith("/float32/0")]
     exported = [o for o in firsts if o.status not in (Status.EAGER_REFUSES, Status.NOT_EXPORTABLE)]
     accepted = [o for o in exported if o.status not in (Status.REFUSED, Status.BROKEN)]

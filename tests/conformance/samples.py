@@ -1,7 +1,7 @@
 """Which cases there are: entries of the databases, by element type, with the number of samples taken of each.
 
-An *item* is one entry of one database in one element type; a worker takes an item and runs its samples one by one. An item is
-only a name, so that it travels between processes; adapters.py makes models of it.
+An *item* is one entry of one database in one element type; a worker takes an item and runs its samples one by one. An
+item is only a name, so that it travels between processes; adapters.py makes models of it.
 
     >>> [item.key for item in all_items() if item.name == "add"][:2]  # doctest: +SKIP
     ['op/add/float32', 'op/add/bool']
@@ -25,8 +25,8 @@ MODULE_SAMPLES = {"float32": 4, "bfloat16": 1, "float64": 1}
 #: Samples whose inputs get special values.
 SPECIAL_SAMPLES = {"float32": 3, "bfloat16": 1, "float16": 1, "float64": 1}
 
-#: The databases of torch and their operators with special values, which run by default, and the published architectures,
-#: which take longer than all of them.
+#: The databases of torch and their operators with special values, which run by default, and the published
+#: architectures, which take longer than all of them.
 DATABASES = ("op", "module", "example", "special")
 GROUPS = (*DATABASES, "architecture")
 

@@ -1,5 +1,5 @@
-"""Random networks in which nothing has one reader only: layers and weights that are used several times, values that several
-operators read and that are outputs as well, norms before and behind everything.
+"""Random networks in which nothing has one reader only: layers and weights that are used several times, values that
+several operators read and that are outputs as well, norms before and behind everything.
 
 A rewrite that does not ask who else reads a value or a weight gives such a network other numbers.
 """

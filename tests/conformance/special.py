@@ -1,4 +1,5 @@
-"""Special values: NaN, infinities, both zeros, subnormal, tiny and huge numbers among the elements of a sample's inputs.
+"""Special values: NaN, infinities, both zeros, subnormal, tiny and huge numbers among the elements of a sample's
+inputs.
 
 What counts as equal then is the class of each element: NaN, either infinity, a zero of that sign, or a number close by.
 Where eager gives something else in float64, or as an exported program, one of its answers is enough.
@@ -20,9 +21,9 @@ from .adapters import Sample
 from .closeness import TOLERANCES
 from .samples import operator_entries
 
-#: Variant -> its values, and one element in so many that has one. A "root" is the square root of the largest number, "quarter" a
-#: hundredth of that: its square can be added up.
-#: Subnormal numbers stand beside no infinity: XNNPACK takes them for zeros.
+#: Variant -> its values, and one element in so many that has one. A "root" is the square root of the largest number,
+#: "quarter" a hundredth of that: its square can be added up. Subnormal numbers stand beside no infinity: XNNPACK takes
+#: them for zeros.
 _VARIANTS: dict[str, tuple[tuple[str, ...], int]] = {
     "nan": (("nan",), 11),
     "infinite": (("inf",), 11),
@@ -36,7 +37,8 @@ _VARIANTS: dict[str, tuple[tuple[str, ...], int]] = {
 def _value(name: str, dtype: torch.dtype) -> float:
     info = torch.finfo(dtype)
     size = {
-        "nan": torch.nan, "inf": torch.inf, "0": 0.0, "subnormal": info.smallest_normal / 4, "tiny": info.smallest_normal,
+        "nan": torch.nan, "inf": torch.inf, "0": 0.0, "subnormal": info.smallest_normal / 4,
+        "tiny": info.smallest_normal,
         "max": info.max, "root": info.max**0.5, "quarter": info.max**0.5 / 100,
     }[name.removeprefix("-")]  # fmt: skip
     return -size if name.startswith("-") else size
@@ -60,7 +62,8 @@ def planted(tensor: torch.Tensor, variant: str, seed: int = 0) -> torch.Tensor:
 #: Entries whose first input alone gets special values: a filter's NaN meets padding in some of eager's libraries only.
 _FIRST_ONLY = ("conv", "Conv")
 
-#: Entries, beside pointwise ones, whose zeros have the sign that the operator gives them. Of sums it is that of their order.
+#: Entries, beside pointwise ones, whose zeros have the sign that the operator gives them. Of sums it is that of their
+#: order.
 _ZEROS_HAVE_SIGNS = (
     "*elu",
     "*ELU*",
@@ -131,7 +134,8 @@ def class_difference(actual: Any, references: list[Any], largest: float, with_si
     if fine.all():
         return ""
     at = tuple((~fine).nonzero()[0].tolist())
-    return f"{int((~fine).sum())} of {fine.numel()} elements: {actual[at].item()} instead of {first[at].item()} at {list(at)}"
+    values = f"{actual[at].item()} instead of {first[at].item()}"
+    return f"{int((~fine).sum())} of {fine.numel()} elements: {values} at {list(at)}"
 
 
 def _same_number(actual: Any, expected: Any) -> bool:
@@ -149,7 +153,9 @@ def _is_one(actual: torch.Tensor, expected: torch.Tensor, largest: float) -> tor
 
 
 def largest_of(sample: Sample, variant: str) -> float:
-    """The largest product of finite numbers among the inputs; of pointwise operators, which add nothing up, a usual one."""
+    """The largest product of finite numbers among the inputs; of pointwise operators, which add nothing up, a usual
+    one.
+    """
     if variant == "largest":
         return 1.0
     tensors = [t.double() for t in pytree.tree_leaves((sample.args, sample.kwargs)) if isinstance(t, torch.Tensor)]

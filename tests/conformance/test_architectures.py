@@ -10,8 +10,8 @@ import pytest
 from tests.conformance.case import Status, run_item
 from tests.conformance.samples import Item
 
-#: Each brings something that the others lack: experts, recurrences by scan, convolutions of sound, windows that shift, state
-#: spaces, Fourier transforms, two towers, hashing by characters, a noise of its own.
+#: Each brings something that the others lack: experts, recurrences by scan, convolutions of sound, windows that shift,
+#: state spaces, Fourier transforms, two towers, hashing by characters, a noise of its own.
 SPREAD = (
     "torchvision.shufflenet_v2_x0_5",
     "torchvision.swin_t",

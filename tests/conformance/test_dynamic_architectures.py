@@ -1,4 +1,6 @@
-"""Published architectures, small and with random weights, with sizes that change and with a cache of keys and values."""
+"""Published architectures, small and with random weights, with sizes that change and with a cache of keys and
+values.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,10 @@ def test_batch_and_length_change(name: str, named: bool) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_decoding_with_a_static_cache(name: str) -> None:
-    """transformers' own recipe: the cache is state of the program. A prompt at once, then ten tokens one by one; then again."""
+    """transformers' own recipe: the cache is state of the program.
+
+    A prompt at once, then ten tokens one by one; then again.
+    """
     from transformers import GenerationConfig
     from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
 

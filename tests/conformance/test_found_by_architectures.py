@@ -111,7 +111,10 @@ def _delegated(model: torch.nn.Module, *inputs: torch.Tensor):
 
 
 def test_delegated_parts_whose_sizes_the_data_decide() -> None:
-    """JetMoE splits its rows by the experts' counts, of which the delegate took the largest ones. An expert may get none."""
+    """JetMoE splits its rows by the experts' counts, of which the delegate took the largest ones.
+
+    An expert may get none.
+    """
     model, x = _SplitExperts().eval(), torch.randn(6, 8)
     method = _delegated(model, x, torch.tensor([2, 4]))
     for sizes in ([2, 4], [4, 2], [0, 6], [6, 0], [3, 3]):
@@ -120,7 +123,9 @@ def test_delegated_parts_whose_sizes_the_data_decide() -> None:
 
 
 def test_delegated_layers_of_which_one_gets_no_rows() -> None:
-    """Higgs Audio v2 has layers of its own for sound, which get no rows where there is only text; one delegate has both."""
+    """Higgs Audio v2 has layers of its own for sound, which get no rows where there is only text; one delegate has
+    both.
+    """
     model, x = _MaskedExperts().eval(), torch.randn(6, 8)
     mask = torch.tensor([True, False, True, False, False, False])
     method = _delegated(model, x, mask)

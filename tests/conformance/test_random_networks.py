@@ -1,4 +1,5 @@
-"""Random networks against eager, with and without the XNNPACK delegate, at the sizes they were exported with and at others.
+"""Random networks against eager, with and without the XNNPACK delegate, at the sizes they were exported with and at
+others.
 
 The same ones in every run; ET_RANDOM_NETWORKS=1000 draws that many new ones.
 """

@@ -1,6 +1,7 @@
 """Random networks under random settings: how they are quantized, who runs them, and what the file is like.
 
-Each option has its own tests; here they meet. The same draws in every run; ET_RANDOM_SETTINGS=1000 makes that many new ones.
+Each option has its own tests; here they meet. The same draws in every run; ET_RANDOM_SETTINGS=1000 makes that many new
+ones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tests.conformance.random_networks import Draw, Network, exported, networks
 
 FLOWS: dict[str, Any] = {
     "float": None,
-    **{name: name for name in ("static_int8", "dynamic_int8", "dynamic_int4", "int8_weight_only", "int4_weight_only", "fp16")},
+    **{name: name for name in ("static_int8", "dynamic_int8", "dynamic_int4", "int8_weight_only", "int4_weight_only",
+                               "fp16")},
     "uint8": quantizer.quantization_config("uint8"),
     "int16": quantizer.quantization_config("int16"),
     "symmetric": quantizer.quantization_config(symmetric_activations=True, per_channel=False),

@@ -1,6 +1,7 @@
 """A part of the databases with the other tests: the first sample of every few operators, modules and examples.
 
-The choice follows from the names, so that it is the same everywhere and spreads over all kinds. The whole: ``make conformance``.
+The choice follows from the names, so that it is the same everywhere and spreads over all kinds. The whole: ``make
+conformance``.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def chosen(request: pytest.FixtureRequest) -> Callable[[str], set[str]]:
 
 @pytest.fixture(scope="session")
 def peer() -> Callable[[str, Path], None]:
-    """`peer("lower run", folder)`: commands of peer.py, one after the other, in the environment that `make interop` sets up.
+    """`peer("lower run", folder)`: commands of peer.py, one after the other, in the environment that `make interop`
+    sets up.
 
     ET_PEER_PYTHON names another interpreter. Without one the tests are skipped, unless ET_REQUIRE_PEER is set (as the
     Makefile does), so that they cannot go missing unseen.

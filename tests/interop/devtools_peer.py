@@ -1,8 +1,9 @@
 """Runs inside the environment that has the official package: writes files for developer tools, and reads ours.
 
-    python devtools_peer.py write FOLDER   plain.* and delegated.*: .pte, .etrecord, .etdp, .bin (values), .bpte, .json (what its
-                                           Inspector says)
-    python devtools_peer.py read FOLDER    ours.bpte, ours.etrecord, and ours.etdp where it is: read.json says what it sees
+    python devtools_peer.py write FOLDER   plain.* and delegated.*: .pte, .etrecord, .etdp, .bin (values), .bpte, .json
+                                           (what Inspector says)
+    python devtools_peer.py read FOLDER    ours.bpte, ours.etrecord, and ours.etdp where it is: read.json says what
+                                           it sees
 
 The package is used as a black box through its public API.
 """

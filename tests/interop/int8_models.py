@@ -1,4 +1,5 @@
-"""Models that go both ways in integers: small ones of each architecture of the zoo, quick for the official exporter, and the zoo.
+"""Models that go both ways in integers: small ones of each architecture of the zoo, quick for the official exporter,
+and the zoo.
 
 A case is named "model-mode"; the mode is the word that peer.py's quantize knows.
 """
@@ -20,7 +21,10 @@ PRESETS = {"channel": "static_int8", "dynamic": "dynamic_int8", "groups": "dynam
 
 
 def mobilenet() -> Model:
-    """Two inverted residuals. Means of 7 x 7 pixels: of an even number they may be half a step, which runtimes round apart."""
+    """Two inverted residuals.
+
+    Means of 7 x 7 pixels: of an even number they may be half a step, which runtimes round apart.
+    """
     from torchvision.models import MobileNetV2
 
     blocks = [[1, 16, 1, 1], [6, 24, 1, 2]]

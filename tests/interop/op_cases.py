@@ -1,7 +1,7 @@
 """One small module an operator, for running files of ours in the official runtime and files of its exporter in ours.
 
-Each case is a function of tensors and the inputs it is called with. Needs torch only. The name before the first "." is the
-operator that the case is about, as the published runtime calls it; variants follow after the dot.
+Each case is a function of tensors and the inputs it is called with. Needs torch only. The name before the first "." is
+the operator that the case is about, as the published runtime calls it; variants follow after the dot.
 """
 
 from __future__ import annotations

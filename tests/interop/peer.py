@@ -2,22 +2,23 @@
 
     python peer.py lower FOLDER    every NAME.pt2 becomes NAME.pte by the official exporter, portable operators only
     python peer.py delegate FOLDER every NAME.pt2 becomes NAME.pte by the official exporter, delegated to XNNPACK
-    python peer.py quantize FOLDER every NAME.float (a .pt2 of floats) becomes NAME.pt2, quantized on NAME.inputs.pt with the
-                                   official XNNPACKQuantizer (NAME ends in the mode: static, channel or dynamic), and
-                                   NAME.eager.pt, what that program computes
-    python peer.py groups FOLDER   every NAME.module (a pickled module of linear layers) becomes NAME.pte, delegated, quantized by
-                                   torchao: inputs at run time, weights of 4 bits with a scale for 32 columns
+    python peer.py quantize FOLDER every NAME.float (a .pt2 of floats) becomes NAME.pt2, quantized on NAME.inputs.pt
+                                   with the official XNNPACKQuantizer (NAME ends in the mode: static, channel or
+                                   dynamic), and NAME.eager.pt, what that program computes
+    python peer.py groups FOLDER   every NAME.module (a pickled module of linear layers) becomes NAME.pte, delegated,
+                                   quantized by torchao: inputs at run time, weights of 4 bits with a scale for 32
+                                   columns
     python peer.py external FOLDER as delegate, with the weights in NAME.ptd
     python peer.py run_external FOLDER  as run, for files with NAME.ptd beside them
-    python peer.py record FOLDER   as delegate (NAME begins with "delegated") or lower, with NAME.etrecord, and NAME.peer.etdp
-                                   with NAME.peer.bin of one run in the official runtime
-    python peer.py inspect FOLDER  every NAME.etdp, with the values in NAME.bin, read by the official Inspector with the ETRecord
-                                   of the model, gives NAME.events.pt
+    python peer.py record FOLDER   as delegate (NAME begins with "delegated") or lower, with NAME.etrecord, and
+                                   NAME.peer.etdp with NAME.peer.bin of one run in the official runtime
+    python peer.py inspect FOLDER  every NAME.etdp, with the values in NAME.bin, read by the official Inspector with the
+                                   ETRecord of the model, gives NAME.events.pt
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
-Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the others
-go on. The package is used as a black box through its public API. Torch is the same version on both sides, so `.pt2` and `.pt`
-files can be exchanged.
+Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the
+others go on. The package is used as a black box through its public API. Torch is the same version on both sides, so
+`.pt2` and `.pt` files can be exchanged.
 """
 
 from __future__ import annotations

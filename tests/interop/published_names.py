@@ -1,4 +1,5 @@
-"""Runs in the environment of the published package and writes, as JSON, what can be imported from it: modules, names, parameters.
+"""Runs in the environment of the published package and writes, as JSON, what can be imported from it: modules, names,
+parameters.
 
     python published_names.py FILE
 
@@ -18,7 +19,8 @@ import warnings
 from typing import Any
 
 LEFT_OUT = {
-    "aoti", "apple", "arm", "cadence", "cortex_m", "cuda", "examples", "generated", "include", "lib", "llm", "mediatek", "mlx",
+    "aoti", "apple", "arm", "cadence", "cortex_m", "cuda", "examples", "generated", "include", "lib", "llm", "mediatek",
+    "mlx",
     "native", "nxp", "openvino", "qualcomm", "samsung", "share", "test", "tests", "third-party", "vulkan", "webgpu",
 }  # fmt: skip
 

@@ -148,7 +148,8 @@ def cases() -> dict[str, Case]:
             (torch.randn(2, 3, 14, 14),),
         ),
         "decoder": (
-            nn.Sequential(nn.ConvTranspose2d(4, 8, 2, 2), nn.LeakyReLU(0.1), nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.Sequential(nn.ConvTranspose2d(4, 8, 2, 2), nn.LeakyReLU(0.1),
+                          nn.Upsample(scale_factor=2, mode="bilinear"),
                           nn.Conv2d(8, 1, 1), nn.Sigmoid()),
             (torch.randn(1, 4, 6, 6),),
         ),

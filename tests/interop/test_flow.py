@@ -1,5 +1,5 @@
-"""Control flow (with delegates in its bodies, too) and dynamic shapes: files that we write with ``compatible=True`` run in the
-official runtime."""
+"""Control flow (with delegates in its bodies, too) and dynamic shapes: files that we write with ``compatible=True`` run
+in the official runtime."""
 
 import pytest
 import torch

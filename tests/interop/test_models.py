@@ -43,7 +43,9 @@ def _eager(module: torch.nn.Module, inputs: tuple[object, ...]) -> list[list[obj
 def exchanged(
     tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None], chosen: Callable[[str], set[str]]
 ) -> tuple[Path, Path]:
-    """Two folders: files of the official exporter; ours in the published vocabulary with the official runtime's outputs."""
+    """Two folders: files of the official exporter; ours in the published vocabulary with the official runtime's
+    outputs.
+    """
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours")
     by_them = chosen("test_their_file_runs_in_our_runtime")
     for name in sorted(by_them | chosen("test_our_file_runs_in_their_runtime")):

@@ -1,7 +1,7 @@
 """Every operator case both ways: our file in the official runtime, its exporter's file in ours.
 
-Integers and bools must be equal, floats within 1e-5 of the largest value. What the official package itself cannot do, or
-does wrongly, is listed here with its reason, and a test fails when an entry is no longer true.
+Integers and bools must be equal, floats within 1e-5 of the largest value. What the official package itself cannot do,
+or does wrongly, is listed here with its reason, and a test fails when an entry is no longer true.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The table of published paths against the published package itself: no module, name or keyword is missing without a reason."""
+"""The table of published paths against the published package itself: no module, name or keyword is missing without a
+reason.
+"""
 
 import importlib
 import inspect

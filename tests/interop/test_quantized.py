@@ -1,7 +1,8 @@
 """Quantized programs without a delegate, both ways: q/dq nodes of the official quantizer as published operators.
 
-The same nodes in the file of the official exporter and in ours (``compatible=True``), each run by both runtimes, and as integer
-operators in ours. Results may differ from eager by one step of the output where a sum falls on the other side of a rounding.
+The same nodes in the file of the official exporter and in ours (``compatible=True``), each run by both runtimes, and as
+integer operators in ours. Results may differ from eager by one step of the output where a sum falls on the other side
+of a rounding.
 """
 
 from __future__ import annotations

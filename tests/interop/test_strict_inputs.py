@@ -1,4 +1,5 @@
-"""Inputs that eager takes and the official runtime's kernels do not by themselves: files of ours run there all the same.
+"""Inputs that eager takes and the official runtime's kernels do not by themselves: files of ours run there all the
+same.
 
 Every operator case with numbers, lines, nothing and other element types in place of its inputs, where eager takes them
 and we lower them. Also calls that were found to fail, to end the process or to be computed wrongly there.

@@ -1,7 +1,8 @@
 """Products of floats with integer weights in files for the official runtime: both runtimes compute what eager does.
 
-Weights with a scale for each output channel go to the delegate, others and convolutions to portable operators. Both libraries
-scale the bias along with the sums of integers, so the file has it divided by the scales; a release that does not would show here.
+Weights with a scale for each output channel go to the delegate, others and convolutions to portable operators. Both
+libraries scale the bias along with the sums of integers, so the file has it divided by the scales; a release that does
+not would show here.
 """
 
 from __future__ import annotations

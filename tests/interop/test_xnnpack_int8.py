@@ -57,7 +57,8 @@ def _lower_ours(name: str, model: Model, folder: Path) -> None:
     preset = PRESETS[name.rsplit("-", 1)[1]]
     data = [inputs] if preset.startswith("static") else None
     program = quantizer.quantize(module, inputs, preset, data)
-    # The steps of a recurrent layer are left to our operator, which the official runtime has not, unless all is asked for.
+    # The steps of a recurrent layer are left to our operator, which the official runtime has not, unless all is asked
+    # for.
     partitioner = XnnpackPartitioner(largest=True, always=name.startswith(("lstm-", "gru-")))
     edge = et.to_edge_transform_and_lower(program, partitioner=[partitioner])
     manager = edge.to_executorch(ExecutorchBackendConfig(compatible=True))

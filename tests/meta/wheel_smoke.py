@@ -1,4 +1,5 @@
-"""The least that an installed wheel must do. `export` needs torch, `run` and `plugin` only numpy; no argument: import alone.
+"""The least that an installed wheel must do. `export` needs torch, `run` and `plugin` only numpy; no argument: import
+alone.
 
 wheel_smoke.py export FOLDER            writes smoke.pte and custom.pte, which calls an operator of wheel_plugin/
 wheel_smoke.py run FOLDER               runs smoke.pte
@@ -67,7 +68,8 @@ def main() -> None:
     import executorch_py
 
     print(
-        f"executorch_py {executorch_py.__version__} from {executorch_py.__file__}, {time.perf_counter() - started:.3f} s"
+        f"executorch_py {executorch_py.__version__} from {executorch_py.__file__}, {time.perf_counter() - started:.3f} "
+        "s"
     )
     if sys.argv[1:2] == ["export"]:
         export(sys.argv[2])

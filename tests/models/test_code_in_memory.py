@@ -1,4 +1,6 @@
-"""Functions that loading and first calls take stand together in the extension module: few pages of it come into memory."""
+"""Functions that loading and first calls take stand together in the extension module: few pages of it come into
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whole models whose shapes, control flow or state move: generation with a cache, beam search, ragged text, U-Net, RNN."""
+"""Whole models whose shapes, control flow or state move: generation with a cache, beam search, ragged text, U-Net,
+RNN.
+"""
 
 import copy
 

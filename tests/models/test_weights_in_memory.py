@@ -84,7 +84,9 @@ def private_bytes() -> int:
 
 @pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
 def test_methods_share_what_is_packed_and_programs_do_not(delegated: bool, tmp_path: Path) -> None:
-    """Two methods of one program hold their weights once; another load of the file packs its own, which outlive the first's."""
+    """Two methods of one program hold their weights once; another load of the file packs its own, which outlive the
+    first's.
+    """
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(8))).eval()
     x = torch.randn(3, 1024)

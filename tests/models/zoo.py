@@ -1,6 +1,7 @@
 """The models that the tests run end to end. Random weights with a fixed seed, except the sentence encoder's.
 
-Each entry makes its methods anew: name -> (module, example inputs). A model with state has several methods that share it.
+Each entry makes its methods anew: name -> (module, example inputs). A model with state has several methods that share
+it.
 """
 
 import itertools

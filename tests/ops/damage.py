@@ -1,5 +1,5 @@
-"""Damages the arguments of a kernel's call as a hostile program can: what is a number, list, element type, shape or memory
-order becomes another; indices lead elsewhere; an output is an input."""
+"""Damages the arguments of a kernel's call as a hostile program can: what is a number, list, element type, shape or
+memory order becomes another; indices lead elsewhere; an output is an input."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def damaged(value: Any, others: list[torch.Tensor], rng: random.Random) -> Any:
 
 
 def varied(arguments: list[Any], rng: random.Random) -> list[Any]:
-    """The same call with other sizes, element types or memory orders, in all arguments alike: most kernels still take it."""
+    """The same call with other sizes, element types or memory orders, in all arguments alike: most kernels still take
+    it.
+    """
     tensors = [t for t in _tensors(arguments) if t.dim()]
     kind = rng.randrange(5)
     if kind < 2 and tensors:
@@ -132,7 +134,9 @@ def emptied(arguments: list[Any], rng: random.Random) -> list[Any]:
 
 
 def each_emptied(arguments: list[Any]) -> Iterator[list[Any]]:
-    """The same call with each of its sizes 0 and each other one 2^40, once as it is and once with its lists of numbers alike."""
+    """The same call with each of its sizes 0 and each other one 2^40, once as it is and once with its lists of numbers
+    alike.
+    """
     for none, many in itertools.permutations(sorted({n for t in _tensors(arguments) for n in t.shape}), 2):
         changed = _with_sizes(arguments, {none: 0, many: 2**40})
         if changed is not None:

@@ -1,7 +1,8 @@
 """Runs one kernel on torch tensors, through the test library that tests/cpp/kernels/portable builds (et_kernel_test).
 
-`run_kernel` runs the portable or quantized kernel; `prepare_and_run` any kernel that an operator has, as a load and two calls do.
-ET_BUILD_DIR names another build folder, ET_INSTRUCTION_SET the one that vector kernels are held to (AVX2, SSE4).
+`run_kernel` runs the portable or quantized kernel; `prepare_and_run` any kernel that an operator has, as a load and two
+calls do. ET_BUILD_DIR names another build folder, ET_INSTRUCTION_SET the one that vector kernels are held to (AVX2,
+SSE4).
 
 Example:
     >>> out = torch.empty(3)
@@ -207,7 +208,10 @@ def run_kernel(name: str, arguments: list[Any], letters: str = "", seed: int = 0
 
 
 def kernel_count(name: str) -> int:
-    """How many kernels of that name there are in all libraries. The portable or quantized one, which most have, is the last."""
+    """How many kernels of that name there are in all libraries.
+
+    The portable or quantized one, which most have, is the last.
+    """
     return _library().et_kernel_test_count(name.encode())
 
 
@@ -222,8 +226,8 @@ def prepare_and_run(
         arguments: As for run_kernel; none is Unbound.
         letters: As for run_kernel.
         constant: Places of arguments that a kernel may take for the same in every call.
-        called: The arguments of the first run: shapes of at most the sizes of `arguments`, whose elements they have, and
-            numbers. None: those of `arguments`.
+        called: The arguments of the first run: shapes of at most the sizes of `arguments`, whose elements they have,
+            and numbers. None: those of `arguments`.
 
     Raises:
         KernelError: The kernel returned an error; NotSupported (0x10) where the arguments do not fit this kernel.

@@ -1,5 +1,6 @@
-"""Calls of operators that PyTorch's operator database does not come down to: fused, quantized and sparse products, recurrent
-layers, random numbers, copies into another order. Seeds for tests that damage arguments (test_hostile_calls.py)."""
+"""Calls of operators that PyTorch's operator database does not come down to: fused, quantized and sparse products,
+recurrent layers, random numbers, copies into another order. Seeds for tests that damage arguments
+(test_hostile_calls.py)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def _images() -> Iterator[tuple]:
             y = F.conv2d(x, w, None, padding=1, groups=groups)
             out = torch.empty_like(y).to(memory_format=order)
             yield (
-                "et::convolution_clamp.out", x, w, torch.randn(len(w)), [1, 1], [1, 1], [1, 1], False, [0, 0], groups, 0, 6, out
+                "et::convolution_clamp.out", x, w, torch.randn(len(w)), [1, 1], [1, 1], [1, 1], False, [0, 0], groups,
+                0, 6, out
             )  # fmt: skip
         pixels = torch.empty(2, 6, 9, 10).to(memory_format=order)
         plain = (torch.randn(6, 8, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
@@ -103,12 +105,15 @@ def _images() -> Iterator[tuple]:
             yield f"aten::{kind}3d.out", volume, [8, 10, 12], None, 2.0, None, larger
     image = torch.randn(1, 16, 20, 20)
     yield (
-        "aten::convolution.out", image, torch.randn(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, image * 0
+        "aten::convolution.out", image, torch.randn(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1,
+        image * 0
     )  # fmt: skip
 
 
 def _windows() -> Iterator[tuple]:
-    """What kernels of volumes and of images with channels innermost take: groups, taps that are apart, long strides, bytes."""
+    """What kernels of volumes and of images with channels innermost take: groups, taps that are apart, long strides,
+    bytes.
+    """
     last = {2: torch.channels_last, 3: torch.channels_last_3d}
     for image, filters, stride, padding, dilation, groups in (
         ((2, 9, 11, 13), (15, 3, 3, 3), [1, 2], [1, 1], [1, 1], 3),
@@ -169,7 +174,8 @@ def _integers() -> Iterator[tuple]:
         zeros = torch.randint(-4, 4, factors.shape, dtype=torch.int8)
         yield "et::weight_only_linear.out", real, weight, factors, zeros, torch.randn(12), group, torch.empty(5, 12)
         yield (
-            "et::dynamic_linear.out", real, weight, factors, torch.randn(12), group, True, False, *CLAMP, 1e-6, torch.empty(5, 12)
+            "et::dynamic_linear.out", real, weight, factors, torch.randn(12), group, True, False, *CLAMP, 1e-6,
+            torch.empty(5, 12)
         )  # fmt: skip
         yield "et::quantized_embedding.out", weight, factors, None, torch.tensor([1, 3]), 32, group, torch.empty(2, 32)
     image, filters, y = torch.randn(2, 8, 7, 6), int8(12, 4, 3, 3), torch.empty(2, 12, 7, 6)

@@ -1,5 +1,5 @@
-"""Kernels that are prepared for the bounds of a program refuse calls whose sizes they cannot take: what they packed at load
-decides how much they read."""
+"""Kernels that are prepared for the bounds of a program refuse calls whose sizes they cannot take: what they packed at
+load decides how much they read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The element types that the operator table claims: each is measured, with what eager PyTorch computes.
 
-One call of each operator is taken from the samples of PyTorch's operator database in float32, or int64, or bool. Its main
-tensor and those of the same element type are cast to each type of the table; where eager takes the call, so must the kernel,
-with eager's result. An element type that the table does not name must be refused or computed rightly: never wrong.
+One call of each operator is taken from the samples of PyTorch's operator database in float32, or int64, or bool. Its
+main tensor and those of the same element type are cast to each type of the table; where eager takes the call, so must
+the kernel, with eager's result. An element type that the table does not name must be refused or computed rightly: never
+wrong.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ def check(functions: dict[str, Function], *inputs: torch.Tensor, tolerance: floa
 
 
 def numbers(dtype: torch.dtype, *shape: int, seed: int = 0, special: bool = True) -> torch.Tensor:
-    """All values of a small integer type, wide ones of a large one; floats with NaN, infinities and zeros among them."""
+    """All values of a small integer type, wide ones of a large one; floats with NaN, infinities and zeros among
+    them.
+    """
     generator = torch.Generator().manual_seed(seed)
     if not dtype.is_floating_point:
         info = torch.iinfo(dtype)
@@ -124,8 +126,10 @@ def test_small_floats_with_numbers_that_they_do_not_hold(dtype: torch.dtype) -> 
 
 
 UNARY = [
-    "relu", "sigmoid", "tanh", "exp", "erf", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log", "log2", "log10", "log1p", "expm1", "exp2", "ceil", "floor",
+    "relu", "sigmoid", "tanh", "exp", "erf", "sqrt", "rsqrt", "reciprocal", "neg", "abs", "sin", "cos", "tan", "asin",
+    "acos",
+    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log", "log2", "log10", "log1p", "expm1", "exp2", "ceil",
+    "floor",
     "round", "trunc", "frac", "sign",
 ]  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Tensors without elements, whose other sizes nothing bounds: what is computed from them must neither wrap around nor take a
-step for each. A file may ask for all of it."""
+"""Tensors without elements, whose other sizes nothing bounds: what is computed from them must neither wrap around nor
+take a step for each. A file may ask for all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Portable kernels with a path of their own for some sizes, layouts or types, at the edges of those paths, against eager.
+"""Portable kernels with a path of their own for some sizes, layouts or types, at the edges of those paths, against
+eager.
 
 The vector kernels of the same operators are compared with these in tests/cpp/kernels/optimized.
 """

@@ -1,4 +1,6 @@
-"""Grouped matrix products: every form, groups that are empty, rows that belong to no group, offsets that make no sense."""
+"""Grouped matrix products: every form, groups that are empty, rows that belong to no group, offsets that make no
+sense.
+"""
 
 import pytest
 import torch

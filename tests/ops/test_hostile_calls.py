@@ -1,12 +1,13 @@
-"""Kernels get what a hostile program may give them: damaged arguments are refused or computed, nothing crashes or hangs.
+"""Kernels get what a hostile program may give them: damaged arguments are refused or computed, nothing crashes or
+hangs.
 
-The calls are those of PyTorch's operator database and of own_calls.py; each is damaged in many ways: numbers, lists, element
-types, shapes, values of indices, outputs that are inputs. Each goes to every kernel of its operator: the portable or
-quantized one, and those that a load prepares (vector kernels, backends' kernels). The latter also get other sizes and
-numbers in a call than at load. What is computed is not looked at. Under sanitizers (make sanitize) a read or a write
-beside a tensor ends the process, which is a child for each entry, so that the call can be named. ET_DAMAGED sets how
-many of each, ET_DAMAGED_TYPES the element types that calls are taken in (names of torch's, after commas), which damage
-then changes at times, and ET_DAMAGED_SEED other damage than that of every day.
+The calls are those of PyTorch's operator database and of own_calls.py; each is damaged in many ways: numbers, lists,
+element types, shapes, values of indices, outputs that are inputs. Each goes to every kernel of its operator: the
+portable or quantized one, and those that a load prepares (vector kernels, backends' kernels). The latter also get other
+sizes and numbers in a call than at load. What is computed is not looked at. Under sanitizers (make sanitize) a read or
+a write beside a tensor ends the process, which is a child for each entry, so that the call can be named. ET_DAMAGED
+sets how many of each, ET_DAMAGED_TYPES the element types that calls are taken in (names of torch's, after commas),
+which damage then changes at times, and ET_DAMAGED_SEED other damage than that of every day.
 """
 
 from __future__ import annotations
@@ -195,7 +196,8 @@ def test_damaged_own_calls(name, arguments, letters, tmp_path) -> None:
 
 def test_all_kernels_are_damaged() -> None:
     # What runs in no kernel, or takes over memory, cannot be called here.
-    apart = {"aten::_local_scalar_dense", "aten::resize_", "aten::sym_is_contiguous", "aten::sym_numel", "aten::sym_size.int",
+    apart = {"aten::_local_scalar_dense", "aten::resize_", "aten::sym_is_contiguous", "aten::sym_numel",
+             "aten::sym_size.int",
              "aten::sym_storage_offset", "aten::sym_stride.int"}  # fmt: skip
     reached = {name for name, *_ in own_calls()}
     with warnings.catch_warnings():

@@ -1,5 +1,5 @@
-"""Gradients of layers whose arguments do not go together, as a hostile program may have them: refused before anything is read
-or written beside a tensor."""
+"""Gradients of layers whose arguments do not go together, as a hostile program may have them: refused before anything
+is read or written beside a tensor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Kernels that a load prepares look at the element type of their output, too: one of fewer bytes than they write is refused, or
-computed, and nothing behind its memory is written to. Libraries are not built with sanitizers, so the memory is looked at."""
+"""Kernels that a load prepares look at the element type of their output, too: one of fewer bytes than they write is
+refused, or computed, and nothing behind its memory is written to. Libraries are not built with sanitizers, so the
+memory is looked at."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ SAMPLES = dict.fromkeys(ALL, 40) if FULL else QUICK
 
 # Operators whose results are defined up to something else than rounding; each has a test of its own.
 NOT_COMPARED = {
-    "aten::empty.memory_format", "aten::empty_like", "aten::new_empty", "aten::empty_strided",  # contents are not defined
+    "aten::empty.memory_format", "aten::empty_like", "aten::new_empty", "aten::empty_strided",
+     # contents are not defined
     "aten::as_strided",  # addresses the storage, of which a recorded call keeps only the view
     "aten::rand", "aten::randn", "aten::rand_like", "aten::randn_like", "aten::randperm", "aten::randint",
     "aten::randint_like", "aten::randint_like.low_dtype", "aten::normal.Tensor_Tensor", "aten::normal.Tensor_float",

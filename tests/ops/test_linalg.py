@@ -1,5 +1,5 @@
-"""Linear algebra beyond the conformance suite: least squares (torch cannot export it), larger matrices, and arguments that only a
-damaged program has."""
+"""Linear algebra beyond the conformance suite: least squares (torch cannot export it), larger matrices, and arguments
+that only a damaged program has."""
 
 from __future__ import annotations
 
@@ -70,9 +70,11 @@ def ints(*values: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("aten::linalg_lu_solve.out", lambda: [torch.eye(3), ints(1, 2, 9), torch.ones(3, 1), True, False, torch.empty(3, 1)],
+        ("aten::linalg_lu_solve.out", lambda: [torch.eye(3), ints(1, 2, 9), torch.ones(3, 1), True, False,
+                                               torch.empty(3, 1)],
          "pivot 2 is 9"),
-        ("aten::linalg_ldl_solve.out", lambda: [torch.eye(3), ints(-2, -2, -3), torch.ones(3, 1), False, torch.empty(3, 1)],
+        ("aten::linalg_ldl_solve.out", lambda: [torch.eye(3), ints(-2, -2, -3), torch.ones(3, 1), False,
+                                                torch.empty(3, 1)],
          "half of a block"),
         ("aten::ormqr.out", lambda: [torch.ones(2, 3), torch.ones(3), torch.ones(2, 2), True, False, torch.empty(2, 2)],
          "do not fit"),

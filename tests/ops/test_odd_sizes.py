@@ -83,7 +83,8 @@ def check(
             continue
         taken += 1
         torch.testing.assert_close(
-            out, expected, rtol=0, atol=tolerance * max(1.0, largest), equal_nan=True, msg=lambda m, p=place: f"kernel {p}: {m}"
+            out, expected, rtol=0, atol=tolerance * max(1.0, largest), equal_nan=True, msg=lambda m,
+            p=place: f"kernel {p}: {m}"
         )  # fmt: skip
     return taken
 
@@ -364,7 +365,8 @@ def test_divisions(dtype: torch.dtype) -> None:
             number = abs(number) % 128 if dtype == torch.uint8 else number % 128 if number > 0 else number
             for name, mode in (
                 ("aten::div.Scalar_mode_out", ["floor"]), ("aten::div.Scalar_mode_out", ["trunc"]),
-                ("aten::floor_divide.Scalar_out", []), ("aten::remainder.Scalar_out", []), ("aten::fmod.Scalar_out", []),
+                ("aten::floor_divide.Scalar_out", []), ("aten::remainder.Scalar_out", []),
+                ("aten::fmod.Scalar_out", []),
             ):  # fmt: skip
                 taken += check(name, [a, number, *mode, out], {0}, tolerance=1e-6 if dtype.is_floating_point else 0)
     assert taken > 0

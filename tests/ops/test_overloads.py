@@ -1,4 +1,6 @@
-"""Overloads with a number where another one has a tensor, and operators written with others (export/dialect/overloads.py)."""
+"""Overloads with a number where another one has a tensor, and operators written with others
+(export/dialect/overloads.py).
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,6 @@
-"""Shapes that no tensor has, which a file may ask for: lists of a hundred sizes, more than 16 dimensions, strides that wrap."""
+"""Shapes that no tensor has, which a file may ask for: lists of a hundred sizes, more than 16 dimensions, strides that
+wrap.
+"""
 
 from __future__ import annotations
 

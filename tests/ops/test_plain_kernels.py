@@ -1,4 +1,5 @@
-"""The plain kernels are an oracle: their bytes are the same whatever else a process registered, on every instruction set.
+"""The plain kernels are an oracle: their bytes are the same whatever else a process registered, on every instruction
+set.
 
 Constants are folded with them, so a file does not depend on the process that compiled it either.
 """

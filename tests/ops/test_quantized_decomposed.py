@@ -1,4 +1,6 @@
-"""quantized_decomposed operators: the portable kernels give what eager PyTorch gives, bit for bit, and refuse what it refuses."""
+"""quantized_decomposed operators: the portable kernels give what eager PyTorch gives, bit for bit, and refuse what it
+refuses.
+"""
 
 from __future__ import annotations
 

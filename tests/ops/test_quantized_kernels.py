@@ -2,8 +2,9 @@
 
 PyTorch computes the formulas on exact sums.
 
-Sums are made in float64, where they are exact; scales are multiplied in float32; torch.round rounds halves to even. Results must
-be equal. Against the eager reference (dequantize, compute in floats, quantize) one step in a thousand outputs is allowed.
+Sums are made in float64, where they are exact; scales are multiplied in float32; torch.round rounds halves to even.
+Results must be equal. Against the eager reference (dequantize, compute in floats, quantize) one step in a thousand
+outputs is allowed.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def _near(actual: torch.Tensor, eager: torch.Tensor) -> None:
 
 
 class Case:
-    """Random parameters: dtype, zero points, scales that keep most outputs inside of the range, a clamp now and then."""
+    """Random parameters: dtype, zero points, scales that keep most outputs inside of the range, a clamp now and
+    then.
+    """
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
         self.generator = torch.Generator().manual_seed(seed)
@@ -470,16 +473,19 @@ BAD = [
     (LINEAR, [X, 1.0, 0, W[:, :3].contiguous(), S, None, 1.0, 0, -128, 127, OUT], "must have 4 for 4 columns"),
     (LINEAR, [X, 1.0, 0, W.to(torch.uint8), S, None, 1.0, 0, -128, 127, OUT], "must have 2 for 4 columns"),
     (LINEAR, [X, 1.0, 0, W, S, torch.zeros(3), 1.0, 0, -128, 127, OUT], "bias is torch.float32"),
-    (LINEAR, [X.float(), 1.0, 0, W, S, None, 1.0, 0, -128, 127, OUT.float()], "must be torch.int8, torch.uint8 or torch.int16"),
+    (LINEAR, [X.float(), 1.0, 0, W, S, None, 1.0, 0, -128, 127, OUT.float()],
+     "must be torch.int8, torch.uint8 or torch.int16"),
     (LINEAR, [X, 1e30, 0, W, S, None, 1e-30, 0, -128, 127, OUT], "no finite ratio"),
     (CONV, [*IMAGE, W8, S, None, *ONES, False, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 3 rows"),
     (CONV, [*IMAGE, W8, S, None, *ONES, True, [0], 1, 1.0, 0, -128, 127, IMAGE_OUT], "no pairs of 2 rows"),
     (FLOAT_CONV, [FLOATS, W8, S, None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "does not hold 3 rows"),
     (FLOAT_CONV, [FLOATS, W8[:2], S[:2], None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "2 weight_scales"),
-    (FLOAT_CONV, [FLOATS, W8[:2], S.double(), None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "must be torch.float32"),
+    (FLOAT_CONV, [FLOATS, W8[:2], S.double(), None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT],
+     "must be torch.float32"),
     (FLOAT_CONV, [FLOATS, W8[:2].long(), S, None, None, *ONES, False, [0], 1, None, None, FLOATS_OUT], "torch.int64"),
     ("et::quantized_table.out", [X, torch.zeros(255, dtype=torch.int8), X.clone()], "must be 256 elements"),
-    ("et::quantized_add.out", [X, 1.0, 0, X.to(torch.uint8), 1.0, 0, 1.0, 0, -128, 127, X.clone()], "other is torch.uint8"),
+    ("et::quantized_add.out", [X, 1.0, 0, X.to(torch.uint8), 1.0, 0, 1.0, 0, -128, 127, X.clone()],
+     "other is torch.uint8"),
     ("et::quantized_matmul.out", [X, 1.0, 0, X, 1.0, 0, 1.0, 0, -128, 127, X.clone()], "do not fit together"),
     ("et::dynamic_linear.out", [F24, W, S, None, 3, False, False, -128, 127, 1e-5, F23], "groups of 3"),
     ("et::dynamic_linear.out", [F24, W, S, None, 0, False, False, 3, 127, 1e-5, F23], "no range"),

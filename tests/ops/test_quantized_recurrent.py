@@ -67,7 +67,8 @@ class Layer:
         is_lstm, n = self.kind == "lstm", self.numbers
         states = torch.full((len(self.input), *self.state.shape), torch.nan)
         return [
-            self.input, *n.input, self.state, *([self.cell] if is_lstm else []), *n.state, *n.range, self.weight, self.scales,
+            self.input, *n.input, self.state, *([self.cell] if is_lstm else []), *n.state, *n.range, self.weight,
+            self.scales,
             self.bias, self.first, *n.product, *(n.sum if is_lstm else ()), reverse, states,
             *([torch.full_like(self.cell, torch.nan)] if is_lstm else []),
         ]  # fmt: skip

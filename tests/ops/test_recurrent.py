@@ -193,7 +193,7 @@ def test_dropout_in_training_is_not_kept_whole() -> None:
     assert aten.lstm.input not in {node.target for node in edge.exported_program().graph.nodes}
 
 
-# ------------------------------------------------------------------------------------------------- kernels, called directly
+# --------------------------------------------------------------------------------------------- kernels, called directly
 
 
 def packed_call(kind: type[nn.RNNBase], dtype: torch.dtype, lengths: list[int], **options: object) -> tuple:

@@ -92,7 +92,9 @@ def test_lines_of_no_numbers():
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("shape", [(2, 3, 9, 14), (1, 1, 40, 33), (1, 4, 1, 70), (3, 3, 17, 1), (1, 3, 130, 140)])
 def test_images_of_bytes(shape, mode, align_corners):
-    """Equal to eager's fixed-point arithmetic, in either layout, with dark and bright edges that cubic weights overshoot."""
+    """Equal to eager's fixed-point arithmetic, in either layout, with dark and bright edges that cubic weights
+    overshoot.
+    """
     torch.manual_seed(0)
     x = torch.randint(256, shape, dtype=torch.uint8)
     x[..., : shape[-1] // 2] = x[..., : shape[-1] // 2] // 128 * 255

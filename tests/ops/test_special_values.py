@@ -1,8 +1,10 @@
-"""NaN, infinities, both zeros, subnormal and huge numbers through every kernel of an operator that is more than pointwise.
+"""NaN, infinities, both zeros, subnormal and huge numbers through every kernel of an operator that is more than
+pointwise.
 
-Each kernel that takes the call, a library's among them, gives each element the class that eager gives it: NaN, an infinity, or a
-number close by. Sizes are below a vector, around it and beyond; layers have no activation or one that a kernel takes over.
-ET_INSTRUCTION_SET holds the vector kernels to one (AVX2, SSE4). Pointwise operators: tests/conformance, group "special".
+Each kernel that takes the call, a library's among them, gives each element the class that eager gives it: NaN, an
+infinity, or a number close by. Sizes are below a vector, around it and beyond; layers have no activation or one that a
+kernel takes over. ET_INSTRUCTION_SET holds the vector kernels to one (AVX2, SSE4). Pointwise operators:
+tests/conformance, group "special".
 """
 
 from __future__ import annotations
@@ -129,7 +131,8 @@ def test_matrix_products(dtype: torch.dtype) -> None:
 
 # in channels, out channels, groups, kernel, stride, padding
 CONVOLUTIONS_2D = [
-    (1, 1, 1, 1, 1, 0), (3, 8, 1, 3, 2, 1), (16, 5, 1, 1, 1, 0), (8, 8, 8, 3, 1, 1), (33, 33, 33, 5, 2, 2), (8, 16, 2, 3, 1, 1),
+    (1, 1, 1, 1, 1, 0), (3, 8, 1, 3, 2, 1), (16, 5, 1, 1, 1, 0), (8, 8, 8, 3, 1, 1), (33, 33, 33, 5, 2, 2),
+    (8, 16, 2, 3, 1, 1),
     (16, 40, 1, 3, 1, 1), (4, 1, 1, 5, 1, 2), (20, 20, 5, 3, 1, 1),
 ]  # fmt: skip
 
@@ -176,13 +179,15 @@ def orders(rank: int) -> list[torch.memory_format]:
 
 
 def check_convolution(
-    x: torch.Tensor, weight: torch.Tensor, lists: list, exact: torch.Tensor, order: torch.memory_format, clamp: tuple | None,
+    x: torch.Tensor, weight: torch.Tensor, lists: list, exact: torch.Tensor, order: torch.memory_format,
+    clamp: tuple | None,
     what: str,
 ) -> None:  # fmt: skip
     expected = limited(exact, clamp).to(x.dtype)
     out = torch.empty_like(expected).to(memory_format=order)
     name, arguments = clamped("convolution", [x, weight, None, *lists, out], clamp)
-    # Winograd's tiles; XNNPACK's depthwise kernels, which fill up to 3, 4, 9 or 25 taps with zeros that meet neighbours.
+    # Winograd's tiles; XNNPACK's depthwise kernels, which fill up to 3, 4, 9 or 25 taps with zeros that meet
+    # neighbours.
     is_depthwise = weight.shape[1] == 1 and lists[-1] > 1
     spreads = weight.shape[2:] == (3, 3) or (is_depthwise and weight[0].numel() not in (3, 4, 9, 25))
     for variable in ({0}, {0, 1}):

@@ -58,7 +58,8 @@ _NAMES = """
 
 
 UNARY = {name: getattr(torch, name) for name in _NAMES.split()} | {
-    "mish": F.mish, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "selu": F.selu,
+    "mish": F.mish, "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "selu": F.selu,
     "elu": lambda x: F.elu(x, 1.5), "celu": F.celu, "leaky_relu": F.leaky_relu, "hardtanh": F.hardtanh,
     "clamp": lambda x: x.clamp(-0.5, 1.5), "clamp_min": lambda x: x.clamp(min=0.25), "softplus": F.softplus,
     "softplus_of_parts": lambda x: F.softplus(x, 3.0, 0.2), "pow1": lambda x: x**1.0, "pow2": lambda x: x**2,

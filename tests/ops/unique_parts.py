@@ -1,4 +1,5 @@
-"""What of a matrix decomposition is the same for all right answers, to the sign of vectors and the order of eigenvalues.
+"""What of a matrix decomposition is the same for all right answers, to the sign of vectors and the order of
+eigenvalues.
 
 Each function takes the outputs of one side and returns tensors that may be compared with those of the other.
 """
@@ -20,7 +21,9 @@ def of_eigh(values: torch.Tensor, vectors: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_eig(matrix: torch.Tensor, values: torch.Tensor, vectors: torch.Tensor | None) -> list[torch.Tensor]:
-    """Complex eigenvalues [..., n] in one order and, where there are vectors, how far they are from ones, and their lengths."""
+    """Complex eigenvalues [..., n] in one order and, where there are vectors, how far they are from ones, and their
+    lengths.
+    """
     order = (values.real.round(decimals=3) * 1e4 + values.imag).argsort(dim=-1)
     parts = [values.gather(-1, order)]
     if vectors is not None:

@@ -1,5 +1,5 @@
-"""Calls of operators with kernels that neither PyTorch's operator database nor own_calls.py comes down to: gradients, numbers
-as tensors, quantized numbers of a channel, a group or a token. test_hostile_calls.py says which are missing."""
+"""Calls of operators with kernels that neither PyTorch's operator database nor own_calls.py comes down to: gradients,
+numbers as tensors, quantized numbers of a channel, a group or a token. test_hostile_calls.py says which are missing."""
 
 from __future__ import annotations
 
@@ -194,11 +194,13 @@ def _quantized() -> Iterator[tuple]:
     yield f"{space}dequantize_per_channel.out", whole, scales, None, 1, *CLAMP, torch.int8, torch.float32, out
     rows, groups = whole[0].clone(), torch.rand(6, 2) * 0.05 + 0.01
     yield (
-        f"{space}quantize_per_channel_group.out", x[0] * 1, groups, groups.int(), *CLAMP, torch.int8, 4, torch.empty_like(rows)
+        f"{space}quantize_per_channel_group.out", x[0] * 1, groups, groups.int(), *CLAMP, torch.int8, 4,
+        torch.empty_like(rows)
     )  # fmt: skip
     for zero_points in (None, groups.int()):
         yield (
-            f"{space}dequantize_per_channel_group.out", rows, groups, zero_points, *CLAMP, torch.int8, 4, torch.float32, out[0]
+            f"{space}dequantize_per_channel_group.out", rows, groups, zero_points, *CLAMP, torch.int8, 4, torch.float32,
+            out[0]
         )  # fmt: skip
     of_token = [torch.rand(4, 1).double() * 0.05 + 0.01, torch.randint(-4, 4, (4, 1))]
     few = whole[:, 0].clone()

@@ -1,4 +1,6 @@
-"""Channels that a model takes apart and joins again: how many go, and that what is left computes what it did without them."""
+"""Channels that a model takes apart and joins again: how many go, and that what is left computes what it did without
+them.
+"""
 
 import copy
 
@@ -101,7 +103,9 @@ def test_sizes_in_the_code_are_named_as_what_they_are():
 
 
 def test_parts_that_cannot_be_told_apart_are_refused():
-    """With 96 channels the first three eighths are 36, with 48 the code still takes 36: it runs, and is another function."""
+    """With 96 channels the first three eighths are 36, with 48 the code still takes 36: it runs, and is another
+    function.
+    """
 
     class First(nn.Module):
         def __init__(self):
@@ -131,7 +135,9 @@ class Attention(nn.Module):
 
 
 class Images(nn.Module):
-    """Depthwise filters, norms in groups, a gate of channels, pixels made of channels, a transposed convolution in groups."""
+    """Depthwise filters, norms in groups, a gate of channels, pixels made of channels, a transposed convolution in
+    groups.
+    """
 
     def __init__(self):
         super().__init__()

@@ -212,7 +212,9 @@ def test_encoder_layers_of_torch_lose_heads():
 
 @pytest.mark.parametrize(("amount", "options"), [(0.9, {}), (0.5, {"round_to": 64})])
 def test_layers_that_keep_all_their_channels_are_named(amount, options):
-    """Of 32 channels a tenth is no multiple of four groups, and none is one of 64: nothing went, and nothing was said."""
+    """Of 32 channels a tenth is no multiple of four groups, and none is one of 64: nothing went, and nothing was
+    said.
+    """
 
     class Grouped(nn.Module):
         def __init__(self):

@@ -60,7 +60,9 @@ def test_shared_layers_and_functions_are_counted():
 
 
 def test_attention_is_counted_as_in_the_graph():
-    """torch runs an encoder in one operator, which has no count: a model without half of its heads had as many as before."""
+    """torch runs an encoder in one operator, which has no count: a model without half of its heads had as many as
+    before.
+    """
     torch.manual_seed(0)
     x, layer = torch.randn(2, 6, 32), nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
     net = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()

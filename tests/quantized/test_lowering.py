@@ -149,7 +149,9 @@ def test_network(seed: int, kind: str) -> None:
 
 
 class Extremes(nn.Module):
-    """Scales over four powers of ten, zero points at the ends of the range: most values saturate or vanish somewhere."""
+    """Scales over four powers of ten, zero points at the ends of the range: most values saturate or vanish
+    somewhere.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -320,7 +322,9 @@ def test_weights_alone(width: int, kind: str, bits: int, dynamic: str) -> None:
 
 
 class Filters(nn.Module):
-    """Filters of 4 bits in every form, an odd number of rows in some, and a linear layer with an odd number of columns."""
+    """Filters of 4 bits in every form, an odd number of rows in some, and a linear layer with an odd number of
+    columns.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__()

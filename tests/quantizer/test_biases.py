@@ -75,7 +75,9 @@ def test_biases_beside_sums_of_floats_stay(stack, preset):
 
 @pytest.mark.parametrize("delegated", [False, True], ids=["kernels", "delegate"])
 def test_eager_and_the_runtime_add_the_same(stack, delegated):
-    """A bias in floats made the runtime's integers differ from those of ``program.module()`` in one of some thousand places."""
+    """A bias in floats made the runtime's integers differ from those of ``program.module()`` in one of some thousand
+    places.
+    """
     model = nn.Sequential(*(nn.Sequential(nn.Conv2d(8, 8, 1), nn.ReLU()) for _ in range(6)), nn.Conv2d(8, 8, 1)).eval()
     data = [torch.randn(1, 8, 64, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
     program = quantizer.quantize(model, (data[0],), "static_int8", data)

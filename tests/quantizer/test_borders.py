@@ -161,7 +161,9 @@ class Adapting(nn.Module):
 
 
 def test_measuring_leaves_state_and_data():
-    """The float model, its quantized forms and the user's own module share their buffers; none may see another's calls."""
+    """The float model, its quantized forms and the user's own module share their buffers; none may see another's
+    calls.
+    """
     model, data = Adapting().eval(), [(rand(2, 4), torch.zeros(1)) for _ in range(6)]
 
     def size(run):
@@ -229,7 +231,8 @@ def test_transposed_convolutions_train_with_their_batch_norm():
     """Their channels lie along the second axis, which torchao's fused fake quantization refused at the first call."""
     torch.manual_seed(3)
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ConvTranspose2d(8, 6, 2, stride=2), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 2, 1)
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.ConvTranspose2d(8, 6, 2, stride=2), nn.BatchNorm2d(6), nn.ReLU(),
+        nn.Conv2d(6, 2, 1)
     )  # fmt: skip
     x = rand(4, 3, 8, 8)
     prepared = quantizer.prepare_qat(model, (x,))
@@ -325,7 +328,9 @@ class TwoReaders(nn.Module):
 
 @pytest.mark.parametrize("int4", ["left", "right"])
 def test_integers_reach_a_layer_whose_neighbour_is_not_delegated(int4):
-    """The dequantize went to the part before the layer, which had nothing else to do, and the layer became one of floats."""
+    """The dequantize went to the part before the layer, which had nothing else to do, and the layer became one of
+    floats.
+    """
     torch.manual_seed(0)
     model, data = TwoReaders().eval(), [(torch.randn(1, 9, 32),) for _ in range(3)]
     choice = quantizer.XNNPACKQuantizer().set_global("static_int8")

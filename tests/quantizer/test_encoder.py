@@ -109,8 +109,8 @@ def nearest(similarities: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_encoder(preset, calibrated, mean, least, tie, swaps, first, size):
-    """Of pairs among the five nearest sentences whose float similarities are more than ``tie`` apart, the part ``swaps`` may
-    change places; the nearest sentence stays the same for the part ``first`` of all."""
+    """Of pairs among the five nearest sentences whose float similarities are more than ``tie`` apart, the part
+    ``swaps`` may change places; the nearest sentence stays the same for the part ``first`` of all."""
     assert len(sentences()) == 200
     expected, float_size = float_results()
     data = other_sentences(64) if calibrated else None

@@ -1,8 +1,9 @@
 """The real sentence encoder in static int8 by accuracy control: outliers between its blocks make plain int8 useless.
 
-Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen sentences (it
-had 0.996, with 99 % of the multiply-accumulates between integers). The metric wants as many sentences as the calibration: with 16
-the choice hung on the last bits of the processor, and on one the worst unseen sentence had 0.964.
+Layers that lose too much compute with integers made at run time instead. The bound is for the worst of 200 unseen
+sentences (it had 0.996, with 99 % of the multiply-accumulates between integers). The metric wants as many sentences as
+the calibration: with 16 the choice hung on the last bits of the processor, and on one the worst unseen sentence had
+0.964.
 """
 
 import pydoc_data.topics

@@ -1,4 +1,6 @@
-"""The example quantizer and the example integer device: the talk's network, after training and during it, partitioned and run."""
+"""The example quantizer and the example integer device: the talk's network, after training and during it, partitioned
+and run.
+"""
 
 import pytest
 import torch

@@ -451,7 +451,9 @@ def test_names_that_are_not_there():
 
 
 class Between(nn.Module):
-    """Between layers that are rounded to float16: numbers that it does not have, and an operator without a kernel for it."""
+    """Between layers that are rounded to float16: numbers that it does not have, and an operator without a kernel for
+    it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -477,7 +479,9 @@ def test_float16_rounds_where_the_program_does():
     "layer", [nn.Conv2d(3, 7, 3, padding=1), nn.ConvTranspose2d(3, 7, 3), nn.Conv2d(3, 9, 1, groups=3)]
 )
 def test_integer_filters_of_images_of_any_size(flow, layer):
-    """Two rows of 4 bits share a byte, so how many rows a filter has, its images say: also where their extents have no bounds."""
+    """Two rows of 4 bits share a byte, so how many rows a filter has, its images say: also where their extents have no
+    bounds.
+    """
     anything = torch.export.Dim.AUTO
     module = nn.Sequential(nn.Conv2d(3, 3, 1), layer, nn.ReLU()).eval()
     exported = torch.export.export(

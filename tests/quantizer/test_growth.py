@@ -39,7 +39,9 @@ def quantize(program: torch.export.ExportedProgram, preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_work_grows_with_the_layers(preset: str):
-    """Four times the layers are four times the calls; with a part that grows with their square they were six and more."""
+    """Four times the layers are four times the calls; with a part that grows with their square they were six and
+    more.
+    """
     quantize(layers(1), preset)
     few, many = layers(8), layers(32)
     assert calls(lambda: quantize(many, preset)) < 4.4 * calls(lambda: quantize(few, preset))

@@ -1,4 +1,6 @@
-"""Linear layers that a model writes another way: which products with a constant become linear, and which stay what they are."""
+"""Linear layers that a model writes another way: which products with a constant become linear, and which stay what they
+are.
+"""
 
 import copy
 
@@ -59,7 +61,8 @@ FORMS = {
     "baddbmm": (lambda x, w, b: torch.baddbmm(b, x, w.expand(2, -1, -1)), X, W, B, 0),
     "inner": (lambda x, w, b: torch.inner(x, w), X, TURNED, None, 0),
     "tensordot": (lambda x, w, b: torch.tensordot(x, w, dims=1), X, W, None, 0),
-    "tensordot_heads": (lambda x, w, b: torch.tensordot(x.view(2, 5, 2, 4), w, ([2, 3], [0, 1])), X, rand(2, 4, 6), None, 2),
+    "tensordot_heads": (lambda x, w, b: torch.tensordot(x.view(2, 5, 2, 4), w, ([2, 3], [0, 1])), X, rand(2, 4, 6),
+                        None, 2),
     "einsum": (lambda x, w, b: torch.einsum("bti,io->bto", x, w), X, W, None, 0),
     "einsum_turned": (lambda x, w, b: torch.einsum("bti,oi->bto", x, w) + b, X, TURNED, B, 0),
     "einsum_weight_first": (lambda x, w, b: torch.einsum("oi,...i->...o", w, x), X, TURNED, None, 0),

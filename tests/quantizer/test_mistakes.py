@@ -62,7 +62,8 @@ def test_outliers_beside_which_values_share_few_integers(observer: str):
     config = quantizer.quantization_config(observer=observer)
     with pytest.warns(
         QuantizationWarning,
-        match=r"few integers for nearly all values beside a few outliers[^\n]*PercentileObserver[^\n]*set_module_name.*\n"
+        match=r"few integers for nearly all values beside a few outliers[^\n]*"
+        r"PercentileObserver[^\n]*set_module_name.*\n"
         r"  'input', which aten.linear.default \(0, .*linear.py:\d+\) reads, reaches .*\d %",
     ):
         quantizer.quantize(model(), (X,), config, [outlier(1e6), *SAMPLES])
@@ -82,7 +83,9 @@ def test_a_channel_that_takes_the_range(observer: str):
 @pytest.mark.parametrize("observer", ["histogram", "min_max"])
 @pytest.mark.parametrize("move", [nn.Identity(), nn.Unflatten(1, (1, -1))])
 def test_probabilities_have_no_outliers(observer: str, move: nn.Module):
-    """Those near 1 are what softmax says: without them, which the remedy was, the layer's result had 12 dB instead of 37."""
+    """Those near 1 are what softmax says: without them, which the remedy was, the layer's result had 12 dB instead of
+    37.
+    """
     samples = [10 * torch.randn(8, 16) for _ in range(6)]
     chooser = nn.Sequential(nn.Linear(16, 1000), nn.Softmax(-1), move, nn.Linear(1000, 8)).eval()
     quantizer.quantize(

@@ -51,12 +51,13 @@ def test_no_quantized_operator_runs_in_float(name):
         reference = pytree.tree_leaves(program.module()(*method.inputs))
         eager = pytree.tree_leaves(method.module(*method.inputs))
     for ours, quantized, exact in zip(outputs, reference, eager, strict=True):
-        # As near to the float model as the reference in eager PyTorch. Dynamic: the delegate has a scale a row where the
-        # reference has one a tensor, so that the two differ from each other more than from the float model.
+        # As near to the float model as the reference in eager PyTorch. Dynamic: the delegate has a scale a row where
+        # the reference has one a tensor, so that the two differ from each other more than from the float model.
         assert sqnr(ours, exact) >= sqnr(quantized, exact) - 4
         assert sqnr(ours, exact) >= 20
         if MODELS[name].startswith("static"):
-            # ResNet-18 amplifies steps that round the other way: eager has 38.9 dB against itself (docs/reference/numerics.md).
+            # ResNet-18 amplifies steps that round the other way: eager has 38.9 dB against itself
+            # (docs/reference/numerics.md).
             assert sqnr(ours, quantized) >= (37 if name == "resnet18" else 42)
             same = float((ours.argmax(1) == quantized.argmax(1)).double().mean())
             assert same >= 0.99 if ours.dim() == 4 else same == 1.0  # one class a pixel, or one
@@ -75,7 +76,10 @@ def test_delegate_and_kernels_give_the_same_bits(name):
 
 
 class Dense(nn.Module):
-    """Layers as in DenseNet (Huang et al. 2017): each takes all that the ones before gave, joined, by way of a batch norm."""
+    """Layers as in DenseNet (Huang et al.
+
+    2017): each takes all that the ones before gave, joined, by way of a batch norm.
+    """
 
     def __init__(self, kind: type[nn.Module] = nn.Conv2d, norm: type[nn.Module] = nn.BatchNorm2d) -> None:
         super().__init__()
@@ -134,7 +138,9 @@ def ideal_bytes(program: torch.export.ExportedProgram) -> int:
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("lstm", "gru")])
 def test_a_file_is_hardly_more_than_its_weights(name):
-    """Recurrent layers whose inputs are quantized at run time are a step after another in the file (docs/lab/worklist.md)."""
+    """Recurrent layers whose inputs are quantized at run time are a step after another in the file
+    (docs/lab/worklist.md).
+    """
     _, program, edge = lowered(name, MODELS[name])
     limit = 1.05 * ideal_bytes(program) + 32 * 1024
     assert len(edge.to_executorch().buffer) <= limit

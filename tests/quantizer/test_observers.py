@@ -70,7 +70,8 @@ def test_growing_range_counts_as_if_it_was_known():
     limit = float(streamed.limit)
     expected = torch.histc(values, streamed.bins, min=-limit, max=limit)
     assert float(streamed.histogram.sum()) == values.numel()
-    # Values close to the edge of a bin may fall to either side: above all those around zero, where histc has lost their bits.
+    # Values close to the edge of a bin may fall to either side: above all those around zero, where histc has lost their
+    # bits.
     counted, wanted = (histogram.roll(1).reshape(-1, 2).sum(1) for histogram in (streamed.histogram, expected))
     assert float((counted - wanted).abs().sum()) <= 1e-3 * values.numel()
     assert float(streamed.max_val) == float(values.max())
@@ -190,7 +191,9 @@ def test_the_second_look_makes_every_row_better(symmetric, monkeypatch):
 
 @pytest.mark.parametrize("count", [16, 64, 256])
 def test_rounding_by_the_output_of_few_samples(count):
-    """Columns make up for one another by what few samples show as far as it holds for others: the loss on unseen rows."""
+    """Columns make up for one another by what few samples show as far as it holds for others: the loss on unseen
+    rows.
+    """
     weight = torch.randn(96, 256, generator=GENERATOR)
     mix = torch.randn(64, 256, generator=GENERATOR)
     draw = lambda rows: (  # noqa: E731

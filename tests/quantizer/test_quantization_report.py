@@ -1,4 +1,6 @@
-"""et.quantization_report: figures against torchao's numeric debugger, planted defects, what cannot be matched, pages."""
+"""et.quantization_report: figures against torchao's numeric debugger, planted defects, what cannot be matched,
+pages.
+"""
 
 import copy
 import gc
@@ -547,7 +549,7 @@ def test_text_table(report):
     assert operator.contains(report.table(limit=1), f"and {len(report.layers) - 1} more")
 
 
-# ---------------------------------------------------------------------------------------------------- multiply-accumulates
+# ------------------------------------------------------------------------------------------------- multiply-accumulates
 
 
 def test_macs(exported, quantized):

@@ -1,4 +1,6 @@
-"""Numbers at the edges of what integers hold: large biases, small activations, dtypes and ranges that the delegate has not."""
+"""Numbers at the edges of what integers hold: large biases, small activations, dtypes and ranges that the delegate has
+not.
+"""
 
 import pytest
 import torch
@@ -117,7 +119,9 @@ def test_results_that_are_far_smaller_than_their_sums():
 
 
 class Mixed(nn.Module):
-    """Products, sums, a concatenation, pooling: what the delegate would take in float between integers that it has not."""
+    """Products, sums, a concatenation, pooling: what the delegate would take in float between integers that it has
+    not.
+    """
 
     def __init__(self) -> None:
         super().__init__()

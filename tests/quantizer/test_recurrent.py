@@ -1,4 +1,6 @@
-"""Quantized GRUs: their gates stay in float and are one operator a step, or a layer; accuracy and what keeps steps apart."""
+"""Quantized GRUs: their gates stay in float and are one operator a step, or a layer; accuracy and what keeps steps
+apart.
+"""
 
 import pytest
 import torch

@@ -373,7 +373,9 @@ def test_cells_stay_in_the_delegate() -> None:
 
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_steps_with_a_projection_stay_with_the_delegate(per_channel: bool) -> None:
-    """No operator has them: without their conversions the delegate had floats beside weights with one scale, which it refused."""
+    """No operator has them: without their conversions the delegate had floats beside weights with one scale, which it
+    refused.
+    """
     torch.manual_seed(0)
     model = Layers(nn.LSTM(8, 16, proj_size=2)).eval()
     samples = [(torch.randn(3, 1, 8), torch.randn(1, 1, 2).tanh(), torch.randn(1, 1, 16)) for _ in range(4)]

@@ -15,8 +15,8 @@ from tests.quantizer.tiny_quantizer import TinyQuantizer, images, net
 
 
 class Outlier(nn.Module):
-    """One channel of ``wide`` is 2000 times as large as the others, and nobody needs it: the value between wide and head is
-    what cannot be quantized."""
+    """One channel of ``wide`` is 2000 times as large as the others, and nobody needs it: the value between wide and
+    head is what cannot be quantized."""
 
     def __init__(self):
         super().__init__()

@@ -119,7 +119,9 @@ def check(model: nn.Module, *inputs: torch.Tensor, step: float | None = None) ->
 
 
 def tolerance(want: torch.Tensor) -> float:
-    """What takes the place of a step where results are floats: the 7 bits that torch quantizes inputs with are a 127th."""
+    """What takes the place of a step where results are floats: the 7 bits that torch quantizes inputs with are a
+    127th.
+    """
     return float(outputs(want)[0].detach().abs().max()) / 127
 
 
@@ -331,7 +333,7 @@ def test_torchvision(name: str):
     check(converted, torch.randn(1, 3, 64, 64), step=float(last.scale))
 
 
-# ------------------------------------------------------------------------------------------------------------ the module
+# ----------------------------------------------------------------------------------------------------------- the module
 
 
 def linear() -> nn.Module:

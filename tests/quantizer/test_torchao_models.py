@@ -183,7 +183,9 @@ def test_quantized_layers_that_are_never_called_leave_no_trace(config):
 
 
 def test_products_with_scales_of_tokens_that_are_not_known_are_refused():
-    """Symmetric scales became asymmetric ones, whose zero points such a product does not take off: garbage in silence."""
+    """Symmetric scales became asymmetric ones, whose zero points such a product does not take off: garbage in
+    silence.
+    """
 
     class OwnProduct(nn.Module):
         def __init__(self) -> None:

@@ -6,7 +6,8 @@ A record is a folder:
     texts/<hash>.gz  the text of a stage, so that two records can be compared line by line
 
 Stages: ``quantized`` (the fx graph behind the quantizer), ``edge`` (the imported IR), each pass by method, ``final``,
-``pte`` (the bytes of the file) and ``outputs`` (bytes, element types and sizes). A case that raises ends with ``error``.
+``pte`` (the bytes of the file) and ``outputs`` (bytes, element types and sizes). A case that raises ends with
+``error``.
 """
 
 from __future__ import annotations

@@ -123,7 +123,9 @@ def test_partitioning_leaves_its_input_as_it_was():
 
 
 def test_static_int8_around_branches():
-    """Quantizers see the method's own graph; branches, and branches within them, stay float, and are still all there."""
+    """Quantizers see the method's own graph; branches, and branches within them, stay float, and are still all
+    there.
+    """
     torch.manual_seed(0)
     module = Branches().eval()
     samples = [(torch.randn(1, 4, 8, 8) + i % 3 - 1,) for i in range(6)]

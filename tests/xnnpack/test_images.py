@@ -1,7 +1,8 @@
-"""Operators between convolutions that keep a network in one part, with its layout changed at its ends only; beside eager.
+"""Operators between convolutions that keep a network in one part, with its layout changed at its ends only; beside
+eager.
 
-Lines are images of height 1: a 1-D network with pooling changes its layout no oftener than one of images. Pixels that are
-repeated are joined with themselves, so that the neck of a detector is no border between parts.
+Lines are images of height 1: a 1-D network with pooling changes its layout no oftener than one of images. Pixels that
+are repeated are joined with themselves, so that the neck of a detector is no border between parts.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ ACTIVATIONS = (nn.Hardswish(), nn.GELU(), nn.ELU(0.7), nn.LeakyReLU(0.1))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("function", ACTIVATIONS, ids=lambda function: type(function).__name__)
 def test_activations_between_integers(function: nn.Module) -> None:
-    """A table of 256 bytes, with no conversion at either side; the library's leaky ReLU is too coarse and stays with floats."""
+    """A table of 256 bytes, with no conversion at either side; the library's leaky ReLU is too coarse and stays with
+    floats.
+    """
     torch.manual_seed(0)
     module, x = nn.Sequential(nn.Conv2d(3, 8, 3), function, nn.Conv2d(8, 4, 1)).eval(), torch.randn(4, 3, 12, 12)
     program = quantizer.quantize(module, (x,), "static_int8", [(x,)])

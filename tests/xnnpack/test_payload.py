@@ -66,7 +66,9 @@ class TestTransposes:
 
     @pytest.mark.parametrize("preset", [None, "static_int8"])
     def test_pixels_as_rows(self, preset: str | None) -> None:
-        """A detection head: channels are innermost in a row of numbers for each pixel, as they are in the delegate's image."""
+        """A detection head: channels are innermost in a row of numbers for each pixel, as they are in the delegate's
+        image.
+        """
         torch.manual_seed(0)
         module, inputs = Head().eval(), (torch.rand(2, 3, 6, 8),)
         program = _quantized(torch.export.export(module, inputs), inputs, preset)

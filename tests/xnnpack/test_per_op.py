@@ -1,4 +1,6 @@
-"""A part for each operator: of integers it holds the conversions around it, too, and the numbers are those of one large part."""
+"""A part for each operator: of integers it holds the conversions around it, too, and the numbers are those of one large
+part.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,6 @@
-"""`XnnpackPartitioner(config_precisions=...)`: what is left out is refused with that reason, and the file runs and is right."""
+"""`XnnpackPartitioner(config_precisions=...)`: what is left out is refused with that reason, and the file runs and is
+right.
+"""
 
 from __future__ import annotations
 

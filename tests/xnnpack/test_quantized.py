@@ -1,7 +1,7 @@
 """Integers through the XNNPACK delegate, from q/dq nodes as torchao's PT2E flow leaves them.
 
-Modules call the quantized_decomposed operators themselves, so the tests need no quantizer. Results may differ from eager by one
-step of the output's scale where a sum falls on the other side of a rounding.
+Modules call the quantized_decomposed operators themselves, so the tests need no quantizer. Results may differ from
+eager by one step of the output's scale where a sum falls on the other side of a rounding.
 """
 
 import pytest

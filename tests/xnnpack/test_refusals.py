@@ -522,7 +522,7 @@ def test_reason(case: Case) -> None:
 NOT_REACHED = {
     "its first operand is a number": "torch.export gives such a number a tensor, or the operator another name",
     "compile time: all operands are constants": "that the result depends on constants only is said first",
-    "strides or paddings of another number of dimensions than the image has": "the importer writes lists of one element out",
+    "strides or paddings of another number of dimensions than the image has": "the importer repeats lists of one",
     "windows that are computed at run time": "torch.export makes them numbers",
     "a dimension that is computed at run time": "torch.export makes it a number",
     "a scale that is computed at run time": "what computes one makes a tensor of it, which is another operator",

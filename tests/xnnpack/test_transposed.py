@@ -11,8 +11,8 @@ from torch.export import Dim
 import executorch_py as et
 from executorch_py import quantizer
 
-#: layer, sizes of the input: outputs smaller than the stride, which the library writes beside; rows that do and do not meet;
-#: output paddings beyond the stride.
+#: layer, sizes of the input: outputs smaller than the stride, which the library writes beside; rows that do and do not
+#: meet; output paddings beyond the stride.
 CASES = {
     "line_of_one": (lambda: nn.ConvTranspose1d(3, 2, 4, 4, padding=1), (1, 3, 1)),
     "column_of_one": (lambda: nn.ConvTranspose2d(3, 2, 4, 4, (0, 1)), (2, 3, 3, 1)),

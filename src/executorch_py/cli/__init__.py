@@ -6,7 +6,7 @@ etpy inspect model.pte                          methods, tensors, operators, del
 etpy validate model.pte my.models:make          the program against its model
 etpy bench model.pte model.onnx --threads 1     percentiles of its calls, beside the peers that are installed
 etpy quantization float.pt2 int8.pt2 --data my.models:samples   what quantization costs, layer by layer
-etpy ops model.pte                              which operators it calls, which kernel each call got, and what is missing
+etpy ops model.pte                              its operators, the kernel that each call got, and what is missing
 etpy select model.pte -o kernels.txt            the kernels and element types that it calls, for a selective build
 etpy strip model.pte -o small.pte               without debug information and names
 etpy profile model.pte --etrecord model.etrecord   where the time goes, by line, module or operator

@@ -2,9 +2,11 @@
 
 For: the generators of kernel tables, and messages that say what to write. One rule for all operators:
 
-- a functional operator ``ns::f(...) -> Tensor`` has the kernel ``ns::f.out``: its arguments, then a ``Tensor& out`` for each
+- a functional operator ``ns::f(...) -> Tensor`` has the kernel ``ns::f.out``: its arguments, then a ``Tensor& out`` for
+  each
   result (``ns::f.Scalar`` has ``ns::f.Scalar_out``), or what an out variant that is given says;
-- an operator that changes arguments, ``ns::f_(Tensor(a!) x, ...)``, has a kernel of its own name that does the same: its
+- an operator that changes arguments, ``ns::f_(Tensor(a!) x, ...)``, has a kernel of its own name that does the same:
+  its
   arguments, the changed ones as ``Tensor&``, then a ``Tensor& out`` for each result.
 
 Example:

@@ -65,7 +65,8 @@ class Row:
 
 
 def rows_of(ops: list[Op]) -> list[Row]:
-    """The rows of a library. Of equal priority the last is tried first, so a general kernel stands before its special ones.
+    """The rows of a library. Of equal priority the last is tried first, so a general kernel stands before its special
+    ones.
 
     Raises:
         TableError: No kernel can be written for an entry, or two have the same function.
@@ -89,7 +90,8 @@ def rows_of(ops: list[Op]) -> list[Row]:
         for row in (Row(form, form.function, bits), *special):
             if row.function in functions:
                 raise TableError(
-                    f"line {op.line}: {form.name} and {functions[row.function]} have the same kernel function {row.function}"
+                    f"line {op.line}: {form.name} and {functions[row.function]} have the same kernel function "
+                    f"{row.function}"
                 )
             functions[row.function] = form.name
             rows.append(row)
@@ -169,7 +171,8 @@ def register_source(rows: list[Row], library: str, namespace: str, priority: str
         f"constexpr Kernel kKernels[] = {{\n{entries}}};\n\n"
         f"constexpr const char* kVariants[] = {{\n{variants}}};\n\n}}  // namespace\n\n"
         f'::et::runtime::KernelTable kernel_table() {{ return {{kKernels, "{library}", kVariants}}; }}\n\n'
-        "::et::Error register_kernels(::et::runtime::KernelRegistry& registry) { return registry.add(kernel_table()); }\n\n"
+        "::et::Error register_kernels(::et::runtime::KernelRegistry& registry) { return registry.add(kernel_table()); "
+        "}\n\n"
         f"}}  // namespace {namespace}\n"
     )
 

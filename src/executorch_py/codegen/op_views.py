@@ -81,7 +81,8 @@ def views_header(ops: list[Op]) -> str:
     _require_distinct("view", ((view_name(op.schema.name), op.schema.name) for op in ops))
     lines = ["#pragma once\n", '#include "ir/graph.h"', '#include "ops/arguments.h"\n']
     lines += [
-        "/// Nodes of an operator with their arguments by name. The node is one with all its arguments, or one of an operator",
+        "/// Nodes of an operator with their arguments by name. The node is one with all its arguments, or one of an "
+        "operator",
         "/// whose first arguments are the same: the copying form, another overload.",
     ]
     lines += ["namespace et::ops {"]

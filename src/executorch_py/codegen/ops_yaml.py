@@ -104,11 +104,12 @@ DOORS = [
     "preserve",  # exports with EdgeCompileConfig(preserve_ops=...), and partitioners that want the operator whole
 ]
 
-#: Folders of src/cpp/kernels whose kernels the table names: the first by the file alone, others with "<folder>/" before it.
+#: Folders of src/cpp/kernels whose kernels the table names: the first by the file alone, others with "<folder>/" before
+#: it.
 KERNEL_LIBRARIES = ("portable", "quantized")
 
-# Schema type → signature letter of a required and of an optional argument (see runtime/unboxing.h). A file holds None for
-# a Generator, Layout or Device.
+# Schema type → signature letter of a required and of an optional argument (see runtime/unboxing.h). A file holds None
+# for a Generator, Layout or Device.
 _LETTERS = {
     "Tensor": "Tt", "int": "iI", "SymInt": "iI", "float": "dD", "bool": "bB", "Scalar": "nN", "str": "sS",
     "ScalarType": "yY", "Generator": "iI", "Layout": "iI", "MemoryFormat": "iI", "Device": "iI", "SymBool": "bB",

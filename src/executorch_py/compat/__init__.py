@@ -1,7 +1,7 @@
 """Code that was written for the published package, ``executorch``, runs here.
 
-Change the root of its imports: ``from executorch.exir import to_edge`` becomes ``from executorch_py.exir import to_edge``. Or
-leave the source as it is, where the published package is not installed:
+Change the root of its imports: ``from executorch.exir import to_edge`` becomes ``from executorch_py.exir import
+to_edge``. Or leave the source as it is, where the published package is not installed:
 
 >>> from executorch_py import compat
 >>> compat.install()  # doctest: +SKIP

@@ -56,7 +56,10 @@ def export_to_exec_prog(
     backend_config: ExecutorchBackendConfig | None = None,
     strict: bool = True,
 ) -> ExecutorchProgramManager:
-    """Exports a module and compiles it. Arguments as of ``export_to_edge``; ``backend_config`` as of ``to_executorch``."""
+    """Exports a module and compiles it.
+
+    Arguments as of ``export_to_edge``; ``backend_config`` as of ``to_executorch``.
+    """
     edge = export_to_edge(
         model, example_inputs, example_kwarg_inputs, dynamic_shapes, edge_constant_methods, edge_compile_config, strict
     )

@@ -1,7 +1,7 @@
 """Modules with published paths, made from the table in ``published.py`` when they are imported.
 
-``start`` appends a finder that Python asks last: only for a module of this package that no file has. ``install`` adds one that
-gives the same modules below ``executorch``.
+``start`` appends a finder that Python asks last: only for a module of this package that no file has. ``install`` adds
+one that gives the same modules below ``executorch``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ PUBLISHED_ROOT = "executorch"
 
 
 def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module with a published path: names of its row, and reasons for those that are not here."""
+    """The ``__getattr__`` of a module with a published path: names of its row, and reasons for those that are not
+    here.
+    """
 
     def get(name: str) -> Any:
         from executorch_py import _lazy
@@ -53,7 +55,9 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
 
 
 class NamesFirst(ModuleType):
-    """A package in which a name of its row stays what it is when the module of the same name is imported (``export.export``)."""
+    """A package in which a name of its row stays what it is when the module of the same name is imported
+    (``export.export``).
+    """
 
     def __setattr__(self, name: str, value: Any) -> None:
         from executorch_py.compat import published
@@ -122,7 +126,8 @@ def start() -> None:
 
 
 def install() -> None:
-    """Makes ``import executorch`` give this package, where the published one is not installed. A second call does nothing.
+    """Makes ``import executorch`` give this package, where the published one is not installed. A second call does
+    nothing.
 
     Raises:
         InvalidStateError: The published package is installed, and a mixture of the two would fail in odd ways.
@@ -137,7 +142,7 @@ def install() -> None:
     if found is not None:
         where = found.origin or ", ".join(found.submodule_search_locations or ())
         raise InvalidStateError(
-            f"the published package 'executorch' is installed ({where}); uninstall it (pip uninstall executorch), or import "
-            f"from '{ROOT}' instead of '{PUBLISHED_ROOT}'"
+            f"the published package 'executorch' is installed ({where}); uninstall it (pip uninstall executorch), or "
+            f"import from '{ROOT}' instead of '{PUBLISHED_ROOT}'"
         )
     sys.meta_path.insert(0, _SameModules())

@@ -33,8 +33,8 @@ against version 1.5.1 of the published package. What is not here raises an Impor
   `exir_ops.edge.aten.add.Tensor`. There is no `target._op` to unwrap.
 - **Dtypes of operators**: arguments of an operator's schema are torch's own and have no `allowed_types`, and schemas no
   `dtype_constraint`. What a kernel takes stands in [operators](../reference/operators.md).
-- **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes them
-  apart.
+- **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes
+  them   apart.
 - **Delegation to a backend whose compiler is C++**: nodes stay in the graph, with a tag, until `to_executorch`.
 - **Compiled programs**: `executorch_program` is the manager itself. `dump()` and `print_program` show the program, and
   `devtools.memory_trace.planned_graph` gives kernels and places as a graph.
@@ -43,8 +43,8 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 - **Results** own their memory, whatever `clone_outputs` says.
 - **Names of buffers** that a method writes are always in the file, whatever `emit_mutable_buffer_names` says; there
   they are not by default.
-- **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their order;
-  ours follow.
+- **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their
+  order;   ours follow.
 
 ## Renamed or in another place
 

@@ -7,8 +7,8 @@ come from elsewhere.
 
 ``NOT_HERE`` maps a path, or a name of a module, to the reason. It holds for everything below it.
 
-What stands here makes the modules (``finder.py``), the stubs (``stubs.py``), and the page (``page.py``). A test holds it against
-the published package.
+What stands here makes the modules (``finder.py``), the stubs (``stubs.py``), and the page (``page.py``). A test holds
+it against the published package.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from __future__ import annotations
 import importlib
 
 _RECIPES = (
-    "recipes: AOQuantizationConfig, BackendRecipeProvider, ExportRecipe, ExportSession, LoweringRecipe, QuantizationRecipe, "
-    "RecipeType, StageType, export, recipe_registry"
+    "recipes: AOQuantizationConfig, BackendRecipeProvider, ExportRecipe, ExportSession, LoweringRecipe, "
+    "QuantizationRecipe, RecipeType, StageType, export, recipe_registry"
 )
 _EDGE_OPS = "exir.dialects._ops: EdgeOpOverload, EdgeOpOverloadPacket"
-_MANAGERS = "lowering.edge: EdgeProgramManager, to_edge, to_edge_transform_and_lower; lowering.program: ExecutorchProgramManager"
+_COMPARATORS = "devtools.inspector.numerical_comparator"
+_MANAGERS = (
+    "lowering.edge: EdgeProgramManager, to_edge, to_edge_transform_and_lower; "
+    "lowering.program: ExecutorchProgramManager"
+)
 _CONFIGS = "lowering.config: EdgeCompileConfig, ExecutorchBackendConfig"
 
 MODULES: dict[str, str] = {
@@ -31,25 +35,23 @@ MODULES: dict[str, str] = {
         "devtools.delegation_info: DelegationBreakdown, DelegationInfo, get_delegation_info, print_delegation_info"
     ),
     "devtools.bundled_program.schema.bundled_program_schema": (
-        "devtools.bundled_program.schema: Bool, BundledMethodTestCase, BundledMethodTestSuite, BundledProgram, Double, Int, "
-        "Tensor, Value, ValueUnion"
+        "devtools.bundled_program.schema: Bool, BundledMethodTestCase, BundledMethodTestSuite, BundledProgram, Double, "
+        "Int, Tensor, Value, ValueUnion"
     ),
     "devtools.etrecord._etrecord": "devtools.etrecord: ETRecord, generate_etrecord, parse_etrecord",
     "devtools.inspector._inspector": ("devtools.inspector: Event, EventBlock, Inspector, PerfData"),
     "devtools.inspector._inspector_utils": "devtools.inspector: TimeScale, compare_results",
-    "devtools.inspector.numerical_comparator.l1_numerical_comparator": "devtools.inspector.numerical_comparator: L1Comparator",
-    "devtools.inspector.numerical_comparator.mse_numerical_comparator": "devtools.inspector.numerical_comparator: MSEComparator",
-    "devtools.inspector.numerical_comparator.numerical_comparator_base": (
-        "devtools.inspector.numerical_comparator: NumericalComparatorBase"
-    ),
-    "devtools.inspector.numerical_comparator.snr_numerical_comparator": "devtools.inspector.numerical_comparator: SNRComparator",
+    f"{_COMPARATORS}.l1_numerical_comparator": f"{_COMPARATORS}: L1Comparator",
+    f"{_COMPARATORS}.mse_numerical_comparator": f"{_COMPARATORS}: MSEComparator",
+    f"{_COMPARATORS}.numerical_comparator_base": f"{_COMPARATORS}: NumericalComparatorBase",
+    f"{_COMPARATORS}.snr_numerical_comparator": f"{_COMPARATORS}: SNRComparator",
     "exir._serialize": "",
     "exir._serialize._named_data_store": "exir.named_data: DataEntry, NamedDataStore, NamedDataStoreOutput",
     "exir._serialize.data_serializer": "exir.named_data: DataEntry",
     "exir.backend.backend_api": (
-        "exir.backend.backend_details: BackendDetails, PreprocessResult; exir.backend.compile_spec_schema: CompileSpec; "
-        "exir.backend.partitioner: Partitioner, PartitionResult; lowering.lowered_backend_module: LoweredBackendModule; "
-        "lowering.delegation: to_backend"
+        "exir.backend.backend_details: BackendDetails, PreprocessResult; exir.backend.compile_spec_schema: "
+        "CompileSpec; exir.backend.partitioner: Partitioner, PartitionResult; lowering.lowered_backend_module: "
+        "LoweredBackendModule; lowering.delegation: to_backend"
     ),
     "exir.backend.test": "",
     "exir.backend.test.backend_with_compiler_demo": "exir.backend.demo_backend: BackendWithCompilerDemo",
@@ -58,7 +60,8 @@ MODULES: dict[str, str] = {
     ),
     "exir.capture": _CONFIGS,
     "exir.capture._config": (
-        f"{_CONFIGS}; exir.dynamic_shape: DynamicMemoryPlanningMode; exir.passes.memory_planning_pass: MemoryPlanningPass; "
+        f"{_CONFIGS}; exir.dynamic_shape: DynamicMemoryPlanningMode; exir.passes.memory_planning_pass: "
+        "MemoryPlanningPass; "
         "exir.passes.fixed_passes: ConstraintBasedSymShapeEvalPass, PropagateDeviceConfig, ToOutVarPass"
     ),
     "exir.dialects.backend": "",
@@ -138,7 +141,8 @@ NOT_HERE: dict[str, str] = {
         (
             f"backends.{name}"
             for name in (
-                "aoti", "apple", "arm", "cadence", "cortex_m", "cuda", "mediatek", "mlx", "mps", "native", "nxp", "openvino",
+                "aoti", "apple", "arm", "cadence", "cortex_m", "cuda", "mediatek", "mlx", "mps", "native", "nxp",
+                "openvino",
                 "qualcomm", "samsung", "vulkan", "webgpu",
             )
         ),
@@ -159,12 +163,16 @@ NOT_HERE: dict[str, str] = {
     "data": _FILE_TABLES,
     "devtools.bundled_program": "bundled programs are written and read as bytes, without JSON between",
     "devtools.debug_format": "Inspector reads torch.fx graphs as they are",
-    "devtools.etdump": "the runtime writes ETDumps; executorch_py.devtools.etdump.serialize reads them, without JSON between",
+    "devtools.etdump": (
+        "the runtime writes ETDumps; executorch_py.devtools.etdump.serialize reads them, without JSON "
+        "between"
+    ),
     "devtools.etrecord": _OWN,
     "devtools.inspector": _OWN,
     "devtools.inspector.vgf_neural_statistics": _VENDOR,
     "devtools.intermediate_output_tap": (
-        "the runtime records intermediate values: load_program(..., debug_buffer_size=...), then Inspector.calculate_numeric_gap"
+        "the runtime records intermediate values: load_program(..., debug_buffer_size=...), then "
+        "Inspector.calculate_numeric_gap"
     ),
     "devtools.pte_tool": "`etpy compare` and executorch_py.devtools.compare tell two programs apart",
     "devtools.scripts": "Inspector.save_data_to_tsv writes the events of a run",
@@ -172,11 +180,13 @@ NOT_HERE: dict[str, str] = {
     "devtools.visualization": "Inspector.to_html writes a page with pictures",
     "examples": "they are the published repository's examples",
     **dict.fromkeys(
-        (f"exir.{name}" for name in ("CallSpec", "CaptureConfig", "ExirDynamoConfig", "ExirExportedProgram", "load", "save")),
+        (f"exir.{name}" for name in ("CallSpec", "CaptureConfig", "ExirDynamoConfig", "ExirExportedProgram", "load",
+                                     "save")),
         "torch.export.export, torch.export.save and torch.export.load took its place",
     ),
     **dict.fromkeys(
-        (f"exir.{name}" for name in ("EmitterOutput", "ExecutorchProgram", "edge_to_executorch_passes", "emit_program")),
+        (f"exir.{name}" for name in ("EmitterOutput", "ExecutorchProgram", "edge_to_executorch_passes",
+                                     "emit_program")),
         "programs are compiled and written in C++: to_executorch()",
     ),
     "exir._program_utils": _IN_CPP,
@@ -196,12 +206,18 @@ NOT_HERE: dict[str, str] = {
     "exir.dialects.edge.dtype": _OWN,
     "exir.dialects.edge.op": _OWN,
     "exir.dialects.edge.spec": _OWN,
-    "exir.dialects.edge._ops": "operators of Edge are torch's own; kernels say their element types when they are registered",
+    "exir.dialects.edge._ops": (
+        "operators of Edge are torch's own; kernels say their element types when they are "
+        "registered"
+    ),
     "exir.dim_order_utils": _IN_CPP,
     "exir.emit": "programs are written in C++: to_executorch()",
     "exir.error": "errors are classes of executorch_py.errors, and each is the builtin exception that fits as well",
     "exir.graph": "graphs are torch.fx graphs",
-    "exir.graph_module": "helpers of the published package's own; exir.backend.utils.nodes_with_bodies walks into branches",
+    "exir.graph_module": (
+        "helpers of the published package's own; exir.backend.utils.nodes_with_bodies walks into "
+        "branches"
+    ),
     "exir.lowered_backend_module": "lowering.extraction takes parts out of graphs; get_lowered_submodules finds them",
     "exir.memory_planning": "greedy and naive are here without the tables inside; the compiler's planner is C++",
     "exir.native": _IN_CPP,
@@ -229,7 +245,10 @@ NOT_HERE: dict[str, str] = {
     "exir.capture_fn": "torch.export.export took its place",
     "export.recipe": _OWN,
     "export.stages": "a session's stages are its own; register_stage takes objects with run and get_artifacts",
-    "export.target_recipes": "they name other vendors' backends; a backend's own list of recipes has those that are here",
+    "export.target_recipes": (
+        "they name other vendors' backends; a backend's own list of recipes has those that are "
+        "here"
+    ),
     "export.utils": "they ask for other vendors' backends",
     "extension.audio": "torchaudio's transforms are exported like other modules",
     "extension.flat_tensor": _FILE_TABLES,
@@ -245,7 +264,9 @@ NOT_HERE: dict[str, str] = {
 
 
 def _add_backends() -> None:
-    """Adds the rows of each backend: ``MODULES`` and ``NOT_HERE`` of its ``published.py``, with paths below the backend."""
+    """Adds the rows of each backend: ``MODULES`` and ``NOT_HERE`` of its ``published.py``, with paths below the
+    backend.
+    """
     import runpy
     import sys
     from pathlib import Path
@@ -263,7 +284,10 @@ _add_backends()
 
 
 def not_here(path: str, reason: str) -> Exception:
-    """The error for what the table has a reason for. It is an ImportError, so that ``from x import y`` shows the reason."""
+    """The error for what the table has a reason for.
+
+    It is an ImportError, so that ``from x import y`` shows the reason.
+    """
     from executorch_py.errors import NotHereError
 
     return NotHereError(f"executorch_py has no '{path}': {reason}")

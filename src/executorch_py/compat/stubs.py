@@ -1,4 +1,5 @@
-"""Stubs of the modules that ``finder.py`` makes, for type checkers and editors. The build writes them beside the package.
+"""Stubs of the modules that ``finder.py`` makes, for type checkers and editors. The build writes them beside the
+package.
 
     python -m executorch_py.compat.stubs FOLDER     # FOLDER gets executorch_py-stubs
 

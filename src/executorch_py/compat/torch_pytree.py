@@ -40,5 +40,8 @@ def register_custom(
     unflatten: Callable[[Any, Any], Any],
     **options: Any,
 ) -> None:
-    """Makes a class a container: how it is taken apart and put together. Options as of torch's ``register_pytree_node``."""
+    """Makes a class a container: how it is taken apart and put together.
+
+    Options as of torch's ``register_pytree_node``.
+    """
     register_pytree_node(kind, flatten, lambda children, context: unflatten(children, context), **options)

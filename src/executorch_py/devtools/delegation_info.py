@@ -1,4 +1,7 @@
-"""How much of a program is delegated, by operator, under the published names. ``et.delegation_report`` says more: the reasons."""
+"""How much of a program is delegated, by operator, under the published names.
+
+``et.delegation_report`` says more: the reasons.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class DelegationInfo:
         )
 
     def get_operator_delegation_dataframe(self) -> Any:
-        """A pandas DataFrame with a row an operator, in the order of their names, and a last row for all. Needs pandas."""
+        """A pandas DataFrame with a row an operator, in the order of their names, and a last row for all.
+
+        Needs pandas.
+        """
         import pandas
 
         rows = [self.delegation_by_operator[name] for name in sorted(self.delegation_by_operator)]
@@ -52,8 +58,8 @@ class DelegationInfo:
 def get_delegation_info(graph_module: fx.GraphModule) -> DelegationInfo:
     """Counts the calls of operators of an Edge program's graph.
 
-    Parts for backends that compile in C++ are still nodes of the graph: their tags count, and each connected set of nodes
-    of a tag is a part.
+    Parts for backends that compile in C++ are still nodes of the graph: their tags count, and each connected set of
+    nodes of a tag is a part.
     """
     table: dict[str, DelegationBreakdown] = {}
     tagged: set[fx.Node] = set()

@@ -38,7 +38,8 @@ svg text { fill: var(--soft); font: 11px system-ui, sans-serif; } .grid { stroke
 .axis.bytes { flex-direction: column; text-align: right; } .axis.steps { grid-column: 2; }
 .scroll { overflow: auto; max-height: 720px; border: 1px solid var(--line); border-radius: 8px; }
 .flame { position: relative; } .flame div { position: absolute; height: 20px; box-sizing: border-box; overflow: hidden;
-  white-space: nowrap; font-size: 11px; padding: 2px 4px; border: 1px solid var(--back); border-radius: 3px; color: #10151c; }
+  white-space: nowrap; font-size: 11px; padding: 2px 4px;
+  border: 1px solid var(--back); border-radius: 3px; color: #10151c; }
 .node { fill: var(--card); stroke: var(--line); } .heat { fill: var(--red); } .edge { stroke: var(--soft); fill: none; }
 .part { fill: none; stroke: var(--blue); stroke-dasharray: 5 3; } svg .label { fill: var(--ink); }
 .net { fill: none; stroke: var(--net); stroke-width: 2; } .key { display: inline-block; width: .8em; height: .8em;

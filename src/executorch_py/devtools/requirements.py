@@ -33,7 +33,8 @@ class Requirement:
         operator: Name of the kernel ("aten::add.out"), or of the backend.
         calls: How many instructions call it.
         dtypes: Element types of the tensors in these calls.
-        kernels: Library and variant -> how many calls got it; of a method that cannot be loaded, those that would be tried.
+        kernels: Library and variant -> how many calls got it; of a method that cannot be loaded, those that would be
+            tried.
         missing: Why a call of it cannot run; "" = it can.
         is_backend: It is a backend.
     """
@@ -191,7 +192,8 @@ def lower_for_requirements(path: Path, partitioners: Iterable[object] = ()) -> b
     from executorch_py.lowering.config import ExecutorchBackendConfig
     from executorch_py.lowering.edge import to_edge_transform_and_lower
 
-    edge = to_edge_transform_and_lower(read_exported(path), partitioner=list(partitioners) or None)  # type: ignore[arg-type]
+    parts = list(partitioners) or None
+    edge = to_edge_transform_and_lower(read_exported(path), partitioner=parts)  # type: ignore[arg-type]
     return edge.to_executorch(ExecutorchBackendConfig(target_kernels=True)).buffer
 
 

@@ -1,4 +1,6 @@
-"""The operators of a method's memory: they stand in the graph that a memory planner sees, under their published names."""
+"""The operators of a method's memory: they stand in the graph that a memory planner sees, under their published
+names.
+"""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Memory planning in Python, under the published names: algorithms over TensorSpecs, and what they need of a graph.
 
 An algorithm is a function ``(alignment, specs, graph_module, graph_signature, extra_padding) -> MemoryAlgoResult``. A
-``MemoryPlanningPass`` takes one, or a ``MemoryPlanningAlgorithmSuite`` of several, of which the smallest plan wins. Where a plan
-comes from makes no difference: the compiler checks it (``planning/overlap.h``) before a byte is written.
+``MemoryPlanningPass`` takes one, or a ``MemoryPlanningAlgorithmSuite`` of several, of which the smallest plan wins.
+Where a plan comes from makes no difference: the compiler checks it (``planning/overlap.h``) before a byte is written.
 
 Without a planner of your own the compiler's greedy one plans, which is better and faster than ``greedy`` here
 (docs: memory planning).
@@ -209,8 +209,8 @@ def apply_algo(
     if not isinstance(given, list) or not all(isinstance(one, int) for one in given):
         name = getattr(algo, "__name__", type(algo).__name__)
         raise InvalidTypeError(
-            f"the memory planning algorithm {name} returned {given!r:.80}, must return a MemoryAlgoResult, or the bytes of "
-            "each arena when it has set the places"
+            f"the memory planning algorithm {name} returned {given!r:.80}, must return a MemoryAlgoResult, or the "
+            "bytes of each arena when it has set the places"
         )
     return given
 

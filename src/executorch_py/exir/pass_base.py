@@ -1,7 +1,7 @@
 """Base classes of users' passes over fx graphs, under their published names.
 
-A pass is a callable ``graph_module -> PassResult`` (or None, for "changed in place"). ``ExportPass`` re-traces the graph
-operator by operator, so that a pass overrides ``call_operator`` and gets right metadata for free.
+A pass is a callable ``graph_module -> PassResult`` (or None, for "changed in place"). ``ExportPass`` re-traces the
+graph operator by operator, so that a pass overrides ``call_operator`` and gets right metadata for free.
 """
 
 from abc import ABC, abstractmethod
@@ -119,7 +119,9 @@ class ExportedProgramPassBase(ABC):
 def map_args(
     op: OpOverload, fn: Callable[[Any, Any], Any], args: Any, kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a call of ``op`` after ``fn(value, argument of the schema)`` at each; those not given stay not given."""
+    """Arguments of a call of ``op`` after ``fn(value, argument of the schema)`` at each; those not given stay not
+    given.
+    """
     positional, named = list(args), dict(kwargs)
     for index, argument in enumerate(op._schema.arguments):
         if argument.name in named:

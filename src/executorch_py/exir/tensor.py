@@ -1,6 +1,7 @@
 """TensorSpec: what memory planning knows of a tensor, under its published name.
 
-A planner reads sizes and lifetime and sets ``mem_id`` and ``mem_offset``. Sizes are upper bounds where they are dynamic.
+A planner reads sizes and lifetime and sets ``mem_id`` and ``mem_offset``. Sizes are upper bounds where they are
+dynamic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Can gradients pass an operator? Found out by trying: the operator and its derivative on tensors without data.
 
-For: the dialect "aten-autograd-safe" (verify.py). PyTorch has no table that says it: an operator may have no derivative, or
-none for one of its arguments, or refuse gradients altogether, as out variants do.
+For: the dialect "aten-autograd-safe" (verify.py). PyTorch has no table that says it: an operator may have no
+derivative, or none for one of its arguments, or refuse gradients altogether, as out variants do.
 """
 
 import contextlib

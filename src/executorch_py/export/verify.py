@@ -2,7 +2,7 @@
 
 | dialect | its nodes |
 |---|---|
-| ``aten-autograd-safe`` | ATen and custom operators that gradients can pass, whole and in place as the model wrote them |
+| ``aten-autograd-safe`` | ATen and custom operators that gradients can pass, whole, in place as the model wrote |
 | ``aten`` | ATen and custom operators in functional form |
 | ``core-aten`` | the members of Core ATen, and custom operators |
 | ``edge`` | what the compiler takes: copies for views, operators and element types with a kernel, row-major tensors |
@@ -58,7 +58,8 @@ def verify_dialect(program: ExportedProgram, dialect: str) -> None:
         dialect: "aten-autograd-safe", "aten", "core-aten", "edge" or "backend:<id>".
 
     Raises:
-        VerificationError: Lists each violation: rule, what is wrong, node, source line. ``.diagnostics`` has them one by one.
+        VerificationError: Lists each violation: rule, what is wrong, node, source line. ``.diagnostics`` has them one
+            by one.
         InvalidArgumentError: There is no such dialect, or no backend of that id registered one.
         InvalidTypeError: ``program`` is no exported program, or ``dialect`` no string.
     """
@@ -205,7 +206,9 @@ def _is_aten(node: fx.Node) -> bool:
 
 
 def _main_dtype(node: fx.Node) -> torch.dtype | None:
-    """Of the first tensor argument, else of the first result: what chooses the kernel, as in driver/check_kernels.cpp."""
+    """Of the first tensor argument, else of the first result: what chooses the kernel, as in
+    driver/check_kernels.cpp.
+    """
     for source in [*node.all_input_nodes, node]:
         for value in pytree.tree_leaves(source.meta.get("val")):
             if isinstance(value, torch.Tensor):

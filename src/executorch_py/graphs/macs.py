@@ -84,7 +84,8 @@ class MacCount(Told):
 
 
 def count_macs(model: Any, example_inputs: Sequence[Any], example_kwargs: dict[str, Any] | None = None) -> MacCount:
-    """Counts the multiply-accumulates of convolutions, products, attention and recurrent layers for inputs of these sizes.
+    """Counts the multiply-accumulates of convolutions, products, attention and recurrent layers for inputs of these
+    sizes.
 
     Args:
         model: An ExportedProgram or GraphModule, float or quantized.

@@ -1,4 +1,6 @@
-"""Whether modules train: for a while, so that a caller's model stays as it was; and whether a program does, which is said."""
+"""Whether modules train: for a while, so that a caller's model stays as it was; and whether a program does, which is
+said.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def warn_of_training(method: str, program: ExportedProgram) -> None:
     if found:
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         warnings.warn(
-            f"method '{method}' computes as its model trains: {', '.join(map(_place, found[:_MOST_NAMED]))}{more}; call "
-            "model.eval() before torch.export.export",
+            f"method '{method}' computes as its model trains: {', '.join(map(_place, found[:_MOST_NAMED]))}{more}; "
+            "call model.eval() before torch.export.export",
             TrainingModeWarning,
             stacklevel=4,
         )

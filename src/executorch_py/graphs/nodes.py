@@ -40,7 +40,8 @@ __all__ = [
     "value_source",
 ]
 
-#: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was asked for and does not divide its columns.
+#: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was asked for and does not divide its
+#: columns.
 GROUP_SIZE = "executorch_py.group_size"
 
 #: Operators that only rearrange values, by name without overload: their figures are those of their operand.

@@ -1,8 +1,8 @@
 """The tensors that a program carries: parameters, buffers and constants of all its methods, told apart by storage.
 
-Two names of one storage are one tensor (tied weights, a module exported twice as two methods); the same name with another
-storage is another tensor. A tensor that any method writes, or that an optimizer does because a method returns its
-gradient, is a mutable buffer for all of them.
+Two names of one storage are one tensor (tied weights, a module exported twice as two methods); the same name with
+another storage is another tensor. A tensor that any method writes, or that an optimizer does because a method returns
+its gradient, is a mutable buffer for all of them.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,8 @@ class TensorVersion:
         """
         if self.tensor._version != self.version or _content(self.tensor) != self.content:
             raise InvalidStateError(
-                f"'{self.name}' was changed after {step}, which has computed with its old value; lower the program again"
+                f"'{self.name}' was changed after {step}, which has computed with its old value; lower the program "
+                "again"
             )
 
 
@@ -95,7 +96,9 @@ class ProgramState:
         return self._of[method, spec.target]
 
     def versions(self) -> list[TensorVersion]:
-        """All tensors as they are now; buffers that the program itself changes have their content copied when written."""
+        """All tensors as they are now; buffers that the program itself changes have their content copied when
+        written.
+        """
         return [TensorVersion.of(state.symbol, state.source) for state in self._by_key.values()]
 
     def _reserve_name(self, method: str, name: str) -> str:
@@ -121,8 +124,8 @@ class ProgramState:
             if spec.target in written:
                 if id(state) in mutable_here:
                     raise NotSupportedError(
-                        f"method '{method}': the buffers '{mutable_here[id(state)]}' and '{spec.target}' are one tensor "
-                        "and both are written; give each its own tensor"
+                        f"method '{method}': the buffers '{mutable_here[id(state)]}' and '{spec.target}' are one "
+                        "tensor and both are written; give each its own tensor"
                     )
                 mutable_here[id(state)] = spec.target
             state.is_trained = state.is_trained or spec.target in trained
@@ -131,7 +134,9 @@ class ProgramState:
             self._of[method, spec.target] = state
 
     def reserve(self, symbol: str) -> str:
-        """A symbol that no other tensor of the program has: ``symbol``, with underscores behind it where it is taken."""
+        """A symbol that no other tensor of the program has: ``symbol``, with underscores behind it where it is
+        taken.
+        """
         while symbol in self._symbols:
             symbol += "_"
         self._symbols.add(symbol)
@@ -153,8 +158,8 @@ class ProgramState:
 
 
 def same_tensors(program: ExportedProgram) -> dict[fx.Node, fx.Node]:
-    """Placeholders of a tensor that an earlier placeholder stands for, too: a buffer that the module holds by a second name,
-    which it did not register.
+    """Placeholders of a tensor that an earlier placeholder stands for, too: a buffer that the module holds by a second
+    name, which it did not register.
     """
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     first: dict[_Key, fx.Node] = {}
@@ -170,7 +175,9 @@ def same_tensors(program: ExportedProgram) -> dict[fx.Node, fx.Node]:
 
 
 def mark_trained(programs: Mapping[str, ExportedProgram]) -> None:
-    """Marks, in all programs, the placeholders of parameters that one of them is trained by: no backend may keep a copy."""
+    """Marks, in all programs, the placeholders of parameters that one of them is trained by: no backend may keep a
+    copy.
+    """
     keys = {
         _key(program.state_dict[name].detach().cpu())
         for program in programs.values()
@@ -219,7 +226,8 @@ def _tensor_of(method: str, program: ExportedProgram, spec: InputSpec) -> torch.
         raise InvalidStateError(f"{where}: the program carries no tensor of that name")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
         raise NotSupportedError(
-            f"{where} is a {type(tensor).__name__}; call torchao's unwrap_tensor_subclass() on the model before exporting it"
+            f"{where} is a {type(tensor).__name__}; call torchao's unwrap_tensor_subclass() on the model before "
+            "exporting it"
         )
     require_storable(where, tensor)
     return tensor

@@ -215,7 +215,9 @@ class RegionWriter(GraphWriter):
 
 
 def with_guards_of(program: ExportedProgram, old: ExportedProgram) -> ExportedProgram:
-    """``program`` with the guards of ``old``: torch finds them anew in a new program, but not in one that was loaded."""
+    """``program`` with the guards of ``old``: torch finds them anew in a new program, but not in one that was
+    loaded.
+    """
     program._guards_code = list(dict.fromkeys([*old._guards_code, *program._guards_code]))
     return program
 

@@ -1,4 +1,6 @@
-"""Whether torch has quantized a model itself: its weights are packed for torch's kernels then, and nothing exports it."""
+"""Whether torch has quantized a model itself: its weights are packed for torch's kernels then, and nothing exports
+it.
+"""
 
 import torch
 from torch import fx, nn

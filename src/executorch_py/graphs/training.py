@@ -6,8 +6,8 @@
 * the gradient of each trained parameter;
 * each trained parameter itself, in the same order. These outputs are the method's mutable state, not copies of it.
 
-Three constant methods tell a reader where the gradients and the parameters begin and what they are called. Their names are
-the published ones, so that ``TrainingModule`` of either runtime reads files of either exporter.
+Three constant methods tell a reader where the gradients and the parameters begin and what they are called. Their names
+are the published ones, so that ``TrainingModule`` of either runtime reads files of either exporter.
 
     >>> training_methods({"forward": joint})  # doctest: +SKIP
     {'__et_training_gradients_index_forward': 1, '__et_training_parameters_index_forward': 3,

@@ -47,8 +47,9 @@ class EdgeCompileConfig:
 
     Attributes:
         preserve_ops: Operators that are not decomposed, beside those that Edge keeps whole.
-        decompose_ops: Operators that Edge would keep whole and that are decomposed all the same, for a backend or a quantizer
-            that wants their parts: ``(torch.ops.aten.lstm.input,)`` unrolls an LSTM into its products and gates.
+        decompose_ops: Operators that Edge would keep whole and that are decomposed all the same, for a backend or a
+            quantizer that wants their parts: ``(torch.ops.aten.lstm.input,)`` unrolls an LSTM into its products and
+            gates.
         _check_ir_validity: Check the result against the Edge dialect.
         _core_aten_ops_exception_list: Operators outside Core ATen that the check lets pass.
         _use_edge_ops: Accepted; operators are always named by ``torch.ops``.
@@ -90,14 +91,15 @@ class ExecutorchBackendConfig:
 
     Attributes:
         compatible: Use only operators of the official runtime, so that it loads the file.
-        quantized_io: Inputs and outputs that are quantized with one scale are tensors of integers, without quantization at
-            the border. The constant methods ``forward.input.0``, ``forward.output.0`` and so on of the file return scale,
-            zero point, smallest and largest integer of each.
+        quantized_io: Inputs and outputs that are quantized with one scale are tensors of integers, without quantization
+            at the border. The constant methods ``forward.input.0``, ``forward.output.0`` and so on of the file return
+            scale, zero point, smallest and largest integer of each.
         passes: Users' passes on the fx programs, just before they are imported.
         disabled_passes: Names of compiler passes (``etpy passes`` lists them) that are left out.
-        target_kernels: Names of kernels that the target has and this process has not ("my::op.out"), or True for all; their
-            operators are lowered without a check.
-        memory_planning_pass: A MemoryPlanningPass, another pass that sets the places of specs, or one for each method by name.
+        target_kernels: Names of kernels that the target has and this process has not ("my::op.out"), or True for all;
+            their operators are lowered without a check.
+        memory_planning_pass: A MemoryPlanningPass, another pass that sets the places of specs, or one for each method
+            by name.
         propagate_device_config: Accepted; all tensors lie in the processor's memory.
         to_out_var_pass: Its ``ignore_to_out_var_failure`` is the same as ``target_kernels=True``.
         dynamic_memory_planning_mode: Memory is planned for the largest sizes; there is no other mode.
@@ -113,8 +115,8 @@ class ExecutorchBackendConfig:
         external_mutable_weights: True moves the weights that a training method trains to the default ``.ptd``.
         sparse_weights: Store weights of linear layers and convolutions without their zeros, when at least 40 % of their
             elements are zero; a number: at least this part; False: never. Float kernels run sparse where that is faster
-            and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/how-to/pruning.md). ``compatible``
-            leaves all dense.
+            and dense elsewhere; int8 weights and those of delegates are unpacked at load (docs/how-to/pruning.md).
+            ``compatible`` leaves all dense.
         debug_info: Write names, module paths and source lines of the instructions into the file.
         emit_mutable_buffer_names: Accepted; names of mutable buffers are always written.
         emit_stacktrace: Accepted; see ``debug_info``.
@@ -195,7 +197,8 @@ class ExecutorchBackendConfig:
                 plan.require_valid()
             elif isinstance(plan, type) or not (callable(plan) or callable(getattr(plan, "run", None))):
                 raise InvalidTypeError(
-                    f"memory_planning_pass is {plan!r:.80}, must be a MemoryPlanningPass, or a pass with run() or a call"
+                    f"memory_planning_pass is {plan!r:.80}, must be a MemoryPlanningPass, or a pass with run() or a "
+                    "call"
                 )
 
     def _require_published(self) -> None:
@@ -214,20 +217,20 @@ class ExecutorchBackendConfig:
         )
         if mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise NotSupportedError(
-                f"dynamic_memory_planning_mode is {mode.name}; memory is planned for the largest sizes: take UPPER_BOUND, or "
-                "give dynamic sizes no max, so that their memory comes at run time"
+                f"dynamic_memory_planning_mode is {mode.name}; memory is planned for the largest sizes: take "
+                "UPPER_BOUND, or give dynamic sizes no max, so that their memory comes at run time"
             )
         if type(self.to_out_var_pass) is not ToOutVarPass:
             raise NotSupportedError(
-                f"to_out_var_pass is {self.to_out_var_pass!r:.80}; the compiler chooses kernels itself: register a kernel "
-                "for the operator, or rewrite nodes in `passes`"
+                f"to_out_var_pass is {self.to_out_var_pass!r:.80}; the compiler chooses kernels itself: register a "
+                "kernel for the operator, or rewrite nodes in `passes`"
             )
         passes = self.sym_shape_eval_pass
         for one in passes.values() if isinstance(passes, Mapping) else [passes]:
             if type(one) is not ConstraintBasedSymShapeEvalPass:
                 raise NotSupportedError(
-                    f"sym_shape_eval_pass is {one!r:.80}; bounds of sizes come from dynamic_shapes of torch.export alone: take "
-                    "ConstraintBasedSymShapeEvalPass()"
+                    f"sym_shape_eval_pass is {one!r:.80}; bounds of sizes come from dynamic_shapes of torch.export "
+                    "alone: take ConstraintBasedSymShapeEvalPass()"
                 )
         if self.reinplace_extra_ops:
             raise NotSupportedError(

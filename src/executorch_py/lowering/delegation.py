@@ -1,8 +1,8 @@
 """Delegation: what a partitioner tagged becomes calls of compiled parts.
 
-A backend whose ``preprocess`` is Python gets its parts cut out of the fx graph here (cut.py), as programs of their own. A
-backend whose preprocess is C++ keeps its tags; the compiler cuts them out of the IR. Which of the two a backend is, its
-registration says: a BackendDetails class, or an entry in the generated table of C++ compilers.
+A backend whose ``preprocess`` is Python gets its parts cut out of the fx graph here (cut.py), as programs of their own.
+A backend whose preprocess is C++ keeps its tags; the compiler cuts them out of the IR. Which of the two a backend is,
+its registration says: a BackendDetails class, or an entry in the generated table of C++ compilers.
 """
 
 import functools
@@ -141,7 +141,8 @@ def _tagged(
         elif own is not None and own not in method.tags:
             if own not in result.partition_tags:
                 raise PartitionError(
-                    f"node '{node.name}' of method '{name}' carries the tag '{own}', which {type(partitioner).__name__} "
+                    f"node '{node.name}' of method '{name}' carries the tag '{own}', which "
+                    f"{type(partitioner).__name__} "
                     f"does not list (it lists {', '.join(sorted(result.partition_tags)) or 'none'})"
                 )
             spec = result.partition_tags[own]
@@ -165,7 +166,8 @@ def _require_no_bodies(method: str, program: ExportedProgram, tags: Mapping[str,
         spec = tags.get(node.meta.get(_TAG, ""))
         if spec is not None and node.graph is not program.graph:
             raise PartitionError(
-                f"node '{node.name}' of method '{method}', {node.target} at {source_of(node)}, stands in a branch or a loop; "
+                f"node '{node.name}' of method '{method}', {node.target} at {source_of(node)}, stands in a branch or a "
+                "loop; "
                 f"the backend '{spec.backend_id}', whose preprocess is Python, takes nodes of the method's own graph "
                 "(exported_program.graph) only"
             )
@@ -239,6 +241,6 @@ def _require_core_backend(backend_id: str) -> None:
     if backend_id not in known:
         names = ", ".join(sorted(known)) or "none"
         raise NotFoundError(
-            f"nobody compiles for the backend '{backend_id}': no BackendDetails class has that name, and the C++ backends "
-            f"of this build are: {names}"
+            f"nobody compiles for the backend '{backend_id}': no BackendDetails class has that name, and the C++ "
+            f"backends of this build are: {names}"
         )

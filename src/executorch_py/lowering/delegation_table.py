@@ -96,7 +96,9 @@ class DelegationReport(Told):
         return "\n".join(line for method in self.methods for line in self._summary(method))
 
     def table(self, only_refused: bool = False) -> str:
-        """All operators in order (or only those that no backend took), a line each; methods without any are left out."""
+        """All operators in order (or only those that no backend took), a line each; methods without any are left
+        out.
+        """
         blocks = []
         for method in self.methods:
             rows = self.refused(method) if only_refused else self.methods[method]

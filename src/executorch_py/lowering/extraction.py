@@ -1,8 +1,8 @@
 """Cuts tagged nodes out of an fx program: the surgery behind delegation, without any policy.
 
-Nodes of one tag become one call where the graph allows it. Where a path leaves the tagged nodes and comes back, one call
-would have to run before and after itself: such nodes are split into as few levels as needed, each convex. Cuts are made
-one after the other on the changed graph, so that two parts never wait for each other.
+Nodes of one tag become one call where the graph allows it. Where a path leaves the tagged nodes and comes back, one
+call would have to run before and after itself: such nodes are split into as few levels as needed, each convex. Cuts are
+made one after the other on the changed graph, so that two parts never wait for each other.
 """
 
 import copy
@@ -283,7 +283,9 @@ def rebuilt(program: ExportedProgram, signature: ExportGraphSignature, module: A
 
 
 def whole_as_call(program: ExportedProgram, lowered: torch.nn.Module) -> ExportedProgram:
-    """A program with the inputs and outputs of ``program`` that calls ``lowered``, which was compiled from all of it."""
+    """A program with the inputs and outputs of ``program`` that calls ``lowered``, which was compiled from all of
+    it.
+    """
     graph, root = fx.Graph(), torch.nn.Module()
     root.add_module("lowered_module_0", lowered)
     inputs = []

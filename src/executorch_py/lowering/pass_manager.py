@@ -49,7 +49,10 @@ class PassManager(pass_manager.PassManager):
 
 
 class ExportedProgramPassManager(ExportedProgramPassBase):
-    """Runs passes over a whole program: those over programs and those over graphs, in one order. Arguments of PassManager."""
+    """Runs passes over a whole program: those over programs and those over graphs, in one order.
+
+    Arguments of PassManager.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Users' passes on fx programs: what ``transform`` and ``transform_passes`` take.
 
-A pass is a callable that takes a GraphModule and returns a PassResult (or None when it changed the module in place). The
-program around the new graph is made again, so that its signature names the nodes that exist now. An ExportedProgramPassBase takes
-and gives the whole program; a manager of such passes does as well.
+A pass is a callable that takes a GraphModule and returns a PassResult (or None when it changed the module in place).
+The program around the new graph is made again, so that its signature names the nodes that exist now. An
+ExportedProgramPassBase takes and gives the whole program; a manager of such passes does as well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,7 +93,8 @@ def _around(program: ExportedProgram, module: fx.GraphModule, name: str) -> Expo
     outputs = last.args[0]
     if len(placeholders) != len(signature.input_specs) or len(outputs) != len(signature.output_specs):
         raise InvalidArgumentError(
-            f"the pass {name} changed the number of inputs ({len(signature.input_specs)} -> {len(placeholders)}) or outputs "
+            f"the pass {name} changed the number of inputs ({len(signature.input_specs)} -> {len(placeholders)}) or "
+            "outputs "
             f"({len(signature.output_specs)} -> {len(outputs)}) of the graph; a method's interface cannot change"
         )
     inputs = []

@@ -1,8 +1,10 @@
-"""The graph that a memory planner written in Python sees: a method after all passes, as fx, with a TensorSpec at each node.
+"""The graph that a memory planner written in Python sees: a method after all passes, as fx, with a TensorSpec at each
+node.
 
-The compiler's text of a method (docs: IR) becomes a GraphModule in the published form: placeholders, ``memory.alloc`` nodes, and
-kernels that write into them. Values that share memory (views, results made in place) share one spec, so a planner cannot
-tear them apart. What the planner sets goes back to the compiler by the names of values, and the compiler checks it.
+The compiler's text of a method (docs: IR) becomes a GraphModule in the published form: placeholders, ``memory.alloc``
+nodes, and kernels that write into them. Values that share memory (views, results made in place) share one spec, so a
+planner cannot tear them apart. What the planner sets goes back to the compiler by the names of values, and the compiler
+checks it.
 """
 
 from __future__ import annotations

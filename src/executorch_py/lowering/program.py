@@ -52,8 +52,8 @@ class Recorded:
 class ExecutorchProgramManager(Shown):
     """A compiled program. Made by ``EdgeProgramManager.to_executorch``.
 
-    Weights are not copied: the file is written straight from torch's memory. A weight that changes in between is refused,
-    because the compiler has computed with its old value already.
+    Weights are not copied: the file is written straight from torch's memory. A weight that changes in between is
+    refused, because the compiler has computed with its old value already.
     """
 
     def __init__(
@@ -98,7 +98,9 @@ class ExecutorchProgramManager(Shown):
 
     @property
     def pass_timings(self) -> list[tuple[str, int, int, int]]:
-        """Compiler passes in order: id, nanoseconds, nanoseconds of the verifier after it, number of methods changed."""
+        """Compiler passes in order: id, nanoseconds, nanoseconds of the verifier after it, number of methods
+        changed.
+        """
         return self._compiled.pass_timings
 
     @property
@@ -185,7 +187,8 @@ class ExecutorchProgramManager(Shown):
         None is written where ``external_constants`` finds no constant.
 
         Raises:
-            InvalidStateError: Constants were not to be external; set ``ExecutorchBackendConfig(external_constants=True)``.
+            InvalidStateError: Constants were not to be external; set
+                ``ExecutorchBackendConfig(external_constants=True)``.
         """
         names = sorted(self._compiled.external_files)
         config = self.backend_config

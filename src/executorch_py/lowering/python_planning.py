@@ -1,7 +1,7 @@
 """Runs memory planners that are written in Python, and hands their plans to the compiler.
 
-The compiler runs twice: once to see what memory a method needs when all passes are done, and, when each planner has set the
-places of its method's specs, once more with these places. The second run checks them like any other plan.
+The compiler runs twice: once to see what memory a method needs when all passes are done, and, when each planner has set
+the places of its method's specs, once more with these places. The second run checks them like any other plan.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def _recorder(requests: dict[str, list[Request]], method: str) -> Callable[..., 
 
 
 def _call(planner: Any, graph: PlannedGraph, signature: Any) -> None:
-    """Calls what the planner overrides: ``run``, else ``__call__`` or ``call``; around it ``requires`` and ``ensures``."""
+    """Calls what the planner overrides: ``run``, else ``__call__`` or ``call``; around it ``requires`` and
+    ``ensures``.
+    """
     kind = type(planner)
     if not isinstance(planner, MemoryPlanningPass):
         planner.run(graph.module, signature) if callable(getattr(planner, "run", None)) else planner(graph.module)
@@ -108,7 +110,8 @@ def _places(method: str, planner: Any, graph: PlannedGraph, requests: list[Reque
     places: Places = {}
     for request in requests:
         spec = graph.specs[request[0]]
-        where = f"the memory planner {getattr(planner, '__name__', type(planner).__name__)}, method '{method}', '{request[0]}'"
+        name = getattr(planner, "__name__", type(planner).__name__)
+        where = f"the memory planner {name}, method '{method}', '{request[0]}'"
         if spec.mem_offset is None:
             raise InvalidArgumentError(f"{where}: the tensor has no place; set mem_id and mem_offset of its spec")
         memory_id = 1 if spec.mem_id is None else spec.mem_id
@@ -117,7 +120,8 @@ def _places(method: str, planner: Any, graph: PlannedGraph, requests: list[Reque
                 raise InvalidTypeError(f"{where}: {what} is {value!r:.60}, must be an int")
         if not 1 <= memory_id <= MAX_ARENAS or spec.mem_offset < 0:
             raise InvalidArgumentError(
-                f"{where}: mem_id is {memory_id} and mem_offset {spec.mem_offset}; ids are 1 to {MAX_ARENAS}, offsets from 0"
+                f"{where}: mem_id is {memory_id} and mem_offset {spec.mem_offset}; ids are 1 to {MAX_ARENAS}, offsets "
+                "from 0"
             )
         places[request[0]] = (memory_id, spec.mem_offset)
     return places

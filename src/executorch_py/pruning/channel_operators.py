@@ -26,7 +26,8 @@ STAYS = _named(
 )
 #: What moves elements, whatever they are.
 MOVES = _named(
-    "view reshape _unsafe_view flatten unflatten permute transpose t mT movedim swapaxes swapdims squeeze unsqueeze expand "
+    "view reshape _unsafe_view flatten unflatten permute transpose t mT movedim swapaxes swapdims squeeze unsqueeze "
+    "expand "
     "expand_as repeat tile flip roll chunk split split_with_sizes tensor_split unsafe_chunk unsafe_split slice narrow "
     "unbind pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle repeat_interleave unfold diagonal"
 )
@@ -34,7 +35,8 @@ MOVES = _named(
 TAKES = _named("select index index_select gather")
 #: What makes one element of several along dimensions that it names.
 REDUCTIONS = _named(
-    "sum mean amax amin max min var std norm linalg_vector_norm argmax argmin logsumexp prod var_mean std_mean median any all"
+    "sum mean amax amin max min var std norm linalg_vector_norm argmax argmin logsumexp prod var_mean std_mean median "
+    "any all"
 )
 #: What computes with all elements along a dimension, and keeps its size.
 ALONG = _named("softmax log_softmax _softmax _log_softmax cumsum cumprod sort")
@@ -44,8 +46,8 @@ SPATIAL: dict[Any, int] = {
         operator: rank
         for rank in (1, 2, 3)
         for operator in _named(
-            f"max_pool{rank}d avg_pool{rank}d adaptive_avg_pool{rank}d adaptive_max_pool{rank}d upsample_nearest{rank}d "
-            f"_upsample_nearest_exact{rank}d reflection_pad{rank}d replication_pad{rank}d"
+            f"max_pool{rank}d avg_pool{rank}d adaptive_avg_pool{rank}d adaptive_max_pool{rank}d "
+            f"upsample_nearest{rank}d _upsample_nearest_exact{rank}d reflection_pad{rank}d replication_pad{rank}d"
         )
     },
     aten.upsample_linear1d: 1,

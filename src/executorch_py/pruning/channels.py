@@ -1,9 +1,9 @@
 """Follows channels through a model: which rows and columns of which weights go together.
 
-A model's graph runs once on the example, and beside each tensor goes a label for each index of its dimensions: the channel of the
-layer that the index is. What moves elements moves labels, what joins tensors element by element makes one channel of two, and
-layers say which channels their columns take. All elements of a tensor that are left must still be a box, so where a reshape
-puts a layer's channels along two dimensions, those of the smaller one go together.
+A model's graph runs once on the example, and beside each tensor goes a label for each index of its dimensions: the
+channel of the layer that the index is. What moves elements moves labels, what joins tensors element by element makes
+one channel of two, and layers say which channels their columns take. All elements of a tensor that are left must still
+be a box, so where a reshape puts a layer's channels along two dimensions, those of the smaller one go together.
 
 >>> found = follow(model, (image,))  # doctest: +SKIP
 >>> found.cuts["up.weight"][0]  # the channel of each row  # doctest: +SKIP
@@ -102,8 +102,8 @@ def follow(model: nn.Module, example_inputs: tuple[Any, ...]) -> Channels:
             program = torch.export.export(model, example_inputs, strict=False)
     except Exception as error:
         raise NotSupportedError(
-            f"channels are followed through the graph of torch.export, which does not take the model: {type(error).__name__}: "
-            f"{(str(error).strip().splitlines() or [''])[0]}"
+            "channels are followed through the graph of torch.export, which does not take the model: "
+            f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
         ) from error
     graph = program.module(check_guards=False)
     assert isinstance(graph, fx.GraphModule)
@@ -136,7 +136,7 @@ class _Follower(fx.Interpreter):
             self._fix(n, "")
         return value
 
-    # ---------------------------------------------------------------------------------------------------------- the rules
+    # -------------------------------------------------------------------------------------------------------- the rules
 
     def _follow(self, n: fx.Node, value: Any) -> Any:
         target: Any = n.target
@@ -192,7 +192,9 @@ class _Follower(fx.Interpreter):
         return found
 
     def _at(self, source: fx.Node, dim: int, rank: int) -> torch.Tensor | None:
-        """The labels of a source along a dimension of a result that it is broadcast to; None where it has one element there."""
+        """The labels of a source along a dimension of a result that it is broadcast to; None where it has one element
+        there.
+        """
         tensor = self._value(source)
         own = dim - (rank - tensor.dim())
         if own < 0 or tensor.shape[own] == 1:
@@ -473,7 +475,7 @@ class _Follower(fx.Interpreter):
                 self.channels.fix(labels.tolist(), "they lie where an operator slides a window, or pads")
         return {dim: labels for dim, labels in self._of(x).items() if dim < border}
 
-    # ------------------------------------------------------------------------------------------------------------- labels
+    # ----------------------------------------------------------------------------------------------------------- labels
 
     def _spread(self, x: Any) -> list[torch.Tensor]:
         """The labels of each dimension as a tensor of the value's shape."""

@@ -140,12 +140,12 @@ def report(
         metric: A function that gets a callable with the model's arguments and results, the lowered program, and gives a
             number; called for each model.
         dynamic_shapes: As in ``torch.export``, when the metric calls with other sizes.
-        partitioner: Who gets parts of the models; None: the runtime's kernels run all. A delegate's payload holds weights
-            dense.
+        partitioner: Who gets parts of the models; None: the runtime's kernels run all. A delegate's payload holds
+            weights dense.
 
     Raises:
-        InvalidArgumentError: An argument is of the wrong kind, a parameter is NaN or infinite (the message names it), or
-            the metric gives no finite number.
+        InvalidArgumentError: An argument is of the wrong kind, a parameter is NaN or infinite (the message names it),
+            or the metric gives no finite number.
     """
     if not isinstance(inputs, (tuple, list)) or not inputs:
         raise InvalidArgumentError(f"inputs is {type(inputs).__name__}; it must be the tuple of a call's arguments")
@@ -223,7 +223,10 @@ def _products_only() -> Iterator[None]:
 
 
 def _densities(model: nn.Module) -> dict[str, float]:
-    """Module -> share of the weights it multiplies with that are not zero. Attention multiplies with its last layer's itself."""
+    """Module -> share of the weights it multiplies with that are not zero.
+
+    Attention multiplies with its last layer's itself.
+    """
     elements: dict[str, int] = {}
     zeros: dict[str, int] = {}
     for row in sparsity(model):

@@ -25,7 +25,9 @@ def rounded(amount: float) -> float:
 def scores(
     found: Channels, model: nn.Module, importance: str, gradients: Mapping[str, torch.Tensor] | None = None
 ) -> dict[int, float]:
-    """How much each channel counts: the norms of its rows and columns in all weights, or weights times ``gradients``."""
+    """How much each channel counts: the norms of its rows and columns in all weights, or weights times
+    ``gradients``.
+    """
     parameters = dict(model.named_parameters(remove_duplicate=False))
     totals: dict[int, float] = defaultdict(float)
     for name, cuts in found.cuts.items():
@@ -52,8 +54,8 @@ def chosen(
 ) -> set[int]:
     """The labels that go.
 
-    Channels that touch the same layers are ranked together, each layer by its own amount; or all of them, relative to the mean
-    of those, with ``everywhere``.
+    Channels that touch the same layers are ranked together, each layer by its own amount; or all of them, relative to
+    the mean of those, with ``everywhere``.
     """
     gone: set[int] = set()
     ranked: list[tuple[float, int, int, int]] = []  # score, channels, label, where

@@ -156,8 +156,8 @@ def _require_unshared(model: nn.Module, weights: list[Weight]) -> None:
         if len(names) > 1:
             layer = weight.name.rpartition(".")[0]
             raise NotSupportedError(
-                f"'{weight.name}' is the same parameter as '{next(n for n in names if n != weight.name)}', and a mask on one "
-                f"of them would part the two; leave the layer out with layers={{'{layer}': None}}"
+                f"'{weight.name}' is the same parameter as '{next(n for n in names if n != weight.name)}', and a mask "
+                f"on one of them would part the two; leave the layer out with layers={{'{layer}': None}}"
             )
 
 

@@ -1,7 +1,7 @@
 """Masks: computing them, keeping them while a model is trained, and multiplying them into the weights for good.
 
-A mask is a parametrization (``torch.nn.utils.parametrize``) that this package adds, or what ``torch.nn.utils.prune`` left:
-``weight_orig`` and ``weight_mask``. Both are found and made permanent here.
+A mask is a parametrization (``torch.nn.utils.parametrize``) that this package adds, or what ``torch.nn.utils.prune``
+left: ``weight_orig`` and ``weight_mask``. Both are found and made permanent here.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def make_permanent(model: nn.Module, parameters: Collection[str] | None = None) 
             raise InvalidArgumentError(
                 f"'{name}' has a mask and other parametrizations; remove those first (torch.nn.utils.parametrize)"
             )
-        # torch takes the property off the module's class, which copies of the module share: it gets one of its own first.
+        # torch takes the property off the module's class, which copies of the module share: it gets one of its own
+        # first.
         shared = type(module)
         module.__class__ = type(shared.__name__, shared.__bases__, dict(shared.__dict__))
         parametrize.remove_parametrizations(module, parameter, leave_parametrized=True)

@@ -1,7 +1,8 @@
 """Neuron pruning: channels and attention heads are taken out of a model, and a smaller dense one is left.
 
-channels.py finds which channels go together: through additions, halves of a gate, concatenations, norms, reshapes, groups. The
-smaller model computes what the whole one does when no layer reads the channels that went. That is checked on the example.
+channels.py finds which channels go together: through additions, halves of a gate, concatenations, norms, reshapes,
+groups. The smaller model computes what the whole one does when no layer reads the channels that went. That is checked
+on the example.
 
 >>> smaller = prune_neurons(model, (image,), 0.5, keep=("classifier",))  # doctest: +SKIP
 """
@@ -84,12 +85,12 @@ def prune_neurons(
         The smaller model and what went.
 
     Raises:
-        InvalidArgumentError: A wrong argument, a name that fits nothing, a loss that is no finite scalar, a weight that is
-            NaN (the message names its layer).
+        InvalidArgumentError: A wrong argument, a name that fits nothing, a loss that is no finite scalar, a weight that
+            is NaN (the message names its layer).
         InvalidStateError: A mask of weight pruning is still on.
         InvalidTypeError: The model is no module.
-        NotSupportedError: The smaller model does not run, or computes something else, because its code has sizes of its own. The
-            model is none for torch.export.
+        NotSupportedError: The smaller model does not run, or computes something else, because its code has sizes of its
+            own. The model is none for torch.export.
     """
     _require_module(model)
     _check(amount, scope, importance, loss, data, round_to, heads, layers)
@@ -160,7 +161,8 @@ def prune_heads(
 def _require_module(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise InvalidTypeError(
-            f"model is {type(model).__name__}; it must be a module (torch.nn.Module), which is pruned before it is exported"
+            f"model is {type(model).__name__}; it must be a module (torch.nn.Module), which is pruned before it is "
+            "exported"
         )
 
 
@@ -225,7 +227,8 @@ def _gradients(model: nn.Module, loss: Loss | None, data: Iterable[Any] | None) 
         value = loss(model, batch)
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
             raise InvalidArgumentError(
-                f"the loss of batch {batches - 1} is no scalar tensor that can be differentiated: {type(value).__name__}"
+                f"the loss of batch {batches - 1} is no scalar tensor that can be differentiated: "
+                f"{type(value).__name__}"
             )
         if not bool(value.isfinite()):
             raise InvalidArgumentError(f"the loss of batch {batches - 1} is {value.item()}")
@@ -297,8 +300,8 @@ def _require_equal(
             first, second, rtol=1e-2, atol=1e-3 * float(first.abs().max())
         ):
             raise NotSupportedError(
-                f"output {index} of the smaller model is another one, because its code takes channels by their places, where "
-                f"those that stay cannot be told: {_places(found, gone)} keeps them"
+                f"output {index} of the smaller model is another one, because its code takes channels by their places, "
+                f"where those that stay cannot be told: {_places(found, gone)} keeps them"
             )
 
 
@@ -316,6 +319,6 @@ def _require_running(model: nn.Module, smaller: nn.Module, example_inputs: Itera
     for index, (first, second) in enumerate(zip(leaves(expected), leaves(actual), strict=True)):
         if isinstance(first, torch.Tensor) and first.shape != second.shape:
             raise NotSupportedError(
-                f"output {index} has become {tuple(second.shape)} instead of {tuple(first.shape)}; keep the layer that gives "
-                "it with keep=[…]"
+                f"output {index} has become {tuple(second.shape)} instead of {tuple(first.shape)}; keep the layer that "
+                "gives it with keep=[…]"
             )

@@ -28,24 +28,25 @@ _AT_WORK: weakref.WeakSet[Pruner] = weakref.WeakSet()
 class Pruner:
     """Holds masks on a model's weights and tightens them by a schedule.
 
-    The loop stays the caller's: forward, backward, ``optimizer.step()``, then :meth:`step`. What a mask has zeroed gets no
-    gradient and stays zero. An optimizer that was made before works on: parameters stay the same objects. While masks are
-    on, ``state_dict`` has them and the original weights; after :meth:`finish` the model is an ordinary one.
+    The loop stays the caller's: forward, backward, ``optimizer.step()``, then :meth:`step`. What a mask has zeroed gets
+    no gradient and stays zero. An optimizer that was made before works on: parameters stay the same objects. While
+    masks are on, ``state_dict`` has them and the original weights; after :meth:`finish` the model is an ordinary one.
 
     Args:
         model: Changed in place.
-        amount: Part of the elements that end as zero, or "n:m" (n of m neighbours along the input stay, "2:4"); None: only
-            the layers in ``layers``.
-        scope: "layer": each layer loses the amount; "global": the smallest of all layers go, however they are spread (for
-            layers without an amount of their own, and not with "n:m").
-        layers: Amounts by name (with * and ?; a name stands for what is in it) or by class of modules; None leaves a layer
-            as it is. Of several that fit, the last decides.
+        amount: Part of the elements that end as zero, or "n:m" (n of m neighbours along the input stay, "2:4"); None:
+            only the layers in ``layers``.
+        scope: "layer": each layer loses the amount; "global": the smallest of all layers go, however they are spread
+            (for layers without an amount of their own, and not with "n:m").
+        layers: Amounts by name (with * and ?; a name stands for what is in it) or by class of modules; None leaves a
+            layer as it is. Of several that fit, the last decides.
         schedule: How the amount grows; None: all of it at once, now.
 
     Raises:
-        InvalidArgumentError: A wrong amount or scope, a pattern that fits nothing, a weight that is not finite or has no
-            multiple of m inputs; the message names the layer.
-        InvalidStateError: Another ``Pruner`` that is not finished prunes one of the weights. Each may have layers of its own.
+        InvalidArgumentError: A wrong amount or scope, a pattern that fits nothing, a weight that is not finite or has
+            no multiple of m inputs; the message names the layer.
+        InvalidStateError: Another ``Pruner`` that is not finished prunes one of the weights. Each may have layers of
+            its own.
         NotSupportedError: A named layer has no weights that can be masked, or shares them with another.
 
     Example:
@@ -83,8 +84,8 @@ class Pruner:
         for weight, mask in zip(self._weights, found, strict=True):
             if mask is not None and any(mask in other._masks.values() for other in _AT_WORK):
                 raise InvalidStateError(
-                    f"'{weight.name}' is pruned by another Pruner, which is not finished: call its finish() first (what it has "
-                    "zeroed stays the smallest), or leave the layer to it with layers={…: None}"
+                    f"'{weight.name}' is pruned by another Pruner, which is not finished: call its finish() first "
+                    "(what it has zeroed stays the smallest), or leave the layer to it with layers={…: None}"
                 )
         for weight, mask in zip(self._weights, found, strict=True):
             if mask is None:
@@ -134,7 +135,8 @@ class Pruner:
         for weight in self._weights:
             if mask_of(weight.module, weight.parameter) is not self._masks[weight.name]:
                 raise InvalidStateError(
-                    f"the mask of '{weight.name}' is gone (make_permanent removes those of all pruners): make a new Pruner"
+                    f"the mask of '{weight.name}' is gone (make_permanent removes those of all pruners): make a new "
+                    "Pruner"
                 )
         if fraction <= self._fraction:
             return
@@ -176,5 +178,8 @@ def prune_weights(
     scope: str = "layer",
     layers: Mapping[Pattern, Amount] | None = None,
 ) -> nn.Module:
-    """Prunes at once and for good, in place, and returns the model. Arguments and errors are those of :class:`Pruner`."""
+    """Prunes at once and for good, in place, and returns the model.
+
+    Arguments and errors are those of :class:`Pruner`.
+    """
     return Pruner(model, amount, scope=scope, layers=layers).finish()

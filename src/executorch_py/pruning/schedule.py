@@ -26,8 +26,9 @@ class Schedule:
     """Which part of the final sparsity a model has after a number of steps.
 
     Attributes:
-        curve: "one_shot" (all at the first step), "linear", "cubic" (fast at first, when there is much to remove: M. Zhu,
-            S. Gupta, "To prune, or not to prune", 2017), "cosine", or a function from progress in [0, 1] to [0, 1].
+        curve: "one_shot" (all at the first step), "linear", "cubic" (fast at first, when there is much to remove: M.
+            Zhu, S. Gupta, "To prune, or not to prune", 2017), "cosine", or a function from progress in [0, 1] to [0,
+            1].
         steps: Steps from the first change to the last; what a step is, a batch or an epoch, is the caller's choice.
         start: Steps before the first change.
         every: Masks change at each so manieth step only, so that training can recover in between.

@@ -170,8 +170,8 @@ class ExportRecipe:
         """One recipe with the partitioners, quantizers and passes of several, in their order.
 
         Raises:
-            InvalidArgumentError: There are none; one has its own stages, or partitioners by method; two differ in options of
-                lowering or of the compiler.
+            InvalidArgumentError: There are none; one has its own stages, or partitioners by method; two differ in
+                options of lowering or of the compiler.
         """
         if not recipes:
             raise InvalidArgumentError("there are no recipes to combine")

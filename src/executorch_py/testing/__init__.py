@@ -21,7 +21,8 @@ __all__ = ["Tolerance", "assert_close", "assert_matches_eager", "lower"]
 
 
 def assert_close(actual: Any, expected: Any, tolerance: Tolerance | None = None, *, name: str = "output") -> None:
-    """Fails, with the numbers, unless two tensors, arrays or numbers are as close as the tolerance asks. Needs no torch.
+    """Fails, with the numbers, unless two tensors, arrays or numbers are as close as the tolerance asks. Needs no
+    torch.
 
     Raises:
         AssertionError: They are not.

@@ -1,4 +1,5 @@
-"""Training on the device: methods that return gradients, optimizers and checkpoints. Works where torch is not installed.
+"""Training on the device: methods that return gradients, optimizers and checkpoints. Works where torch is not
+installed.
 
 Example:
     >>> module = TrainingModule.load("train.pte")  # doctest: +SKIP

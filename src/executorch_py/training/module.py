@@ -16,8 +16,8 @@ from .optimizers import Optimizer
 class TrainingModule:
     """A program with methods that return gradients.
 
-    Parameters are state of one session: an optimizer writes them in place, and every method of the program that was exported
-    with the same parameters sees the new values. Methods are loaded when they are first used.
+    Parameters are state of one session: an optimizer writes them in place, and every method of the program that was
+    exported with the same parameters sees the new values. Methods are loaded when they are first used.
 
     Threads: one call at a time.
     """

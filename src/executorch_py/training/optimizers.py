@@ -101,7 +101,8 @@ class Optimizer:
         if set(known) != set(views):
             name = min(set(known) ^ set(views))
             raise InvalidArgumentError(
-                f"'{name}' is in the {'state' if name in known else 'optimizer'} only, so the state is another optimizer's"
+                f"'{name}' is in the {'state' if name in known else 'optimizer'} only, so the state is another "
+                "optimizer's"
             )
         for name, view in views.items():
             if tuple(known[name].shape) != tuple(view.shape):

@@ -100,7 +100,8 @@ assert RUNTIME.load_plugin(sys.argv[1]) == "test_aten"
 x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
 
 def method(op, result):
-    text = f"method @forward(%x: f32[3, 4]) stage(lowered) {{\\n  %y = test_aten::{op}.out(%x) : {result}\\n  return %y\\n}}"
+    text = f"method @forward(%x: f32[3, 4]) stage(lowered) {{\\n"
+    text += f"  %y = test_aten::{op}.out(%x) : {result}\\n  return %y\\n}}"
     return RUNTIME.load_program(compile_text(text)).load_method("forward")
 
 y = method("softplus", "f32[3, 4]").execute([x])[0]

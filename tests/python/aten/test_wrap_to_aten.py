@@ -27,7 +27,8 @@ using executorch::runtime::KernelRuntimeContext;
 /// Written in the published way.
 Tensor& scale_out(KernelRuntimeContext& context, const Tensor& x, double by, Tensor& out) {
   ET_KERNEL_CHECK(context, executorch::runtime::resize_tensor(out, x.sizes()) == Error::Ok, InvalidArgument, out);
-  ET_KERNEL_CHECK_MSG(context, x.scalar_type() == executorch::aten::ScalarType::Float, NotSupported, out, "float32 only");
+  ET_KERNEL_CHECK_MSG(context, x.scalar_type() == executorch::aten::ScalarType::Float, NotSupported, out,
+                            "float32 only");
   for (int64_t i = 0; i < x.numel(); ++i) {
     out.mutable_data_ptr<float>()[i] = static_cast<float>(by) * x.const_data_ptr<float>()[i];
   }

@@ -1,4 +1,6 @@
-"""The table of published paths: every name resolves, what is not here says why, `import executorch` can be this package."""
+"""The table of published paths: every name resolves, what is not here says why, `import executorch` can be this
+package.
+"""
 
 import importlib
 import subprocess

@@ -1,4 +1,6 @@
-"""mypy sees real types behind public names, those of lazy packages and of published paths, and refuses misspelt ones."""
+"""mypy sees real types behind public names, those of lazy packages and of published paths, and refuses misspelt
+ones.
+"""
 
 import shutil
 import subprocess

@@ -59,9 +59,10 @@ def define(torch) -> None:
     library = torch.library.Library("test_ops", "FRAGMENT")
     define.library = library  # it goes with its definitions
     library.define(
-        "everything(Tensor x, Tensor? y, int i, float f, bool b, Scalar s, str t, int[] l, float[] fs, bool[] bs, Tensor[] xs, "
-        "Tensor?[] ys, ScalarType? dtype=None, int? oi=None, float? of=None, bool? ob=None, Scalar? os=None, str? ot=None, "
-        "int[]? ol=None, float[]? ofs=None) -> (Tensor, Tensor)"
+        "everything(Tensor x, Tensor? y, int i, float f, bool b, Scalar s, str t, int[] l, float[] fs, bool[] bs, "
+        "Tensor[] xs, "
+        "Tensor?[] ys, ScalarType? dtype=None, int? oi=None, float? of=None, bool? ob=None, Scalar? os=None, str? "
+        "ot=None, int[]? ol=None, float[]? ofs=None) -> (Tensor, Tensor)"
     )
     library.define("scale(Tensor x, float by) -> Tensor")
     library.define("halve(Tensor x) -> Tensor")
@@ -69,7 +70,8 @@ def define(torch) -> None:
     library.define("wrong(Tensor x, float by) -> Tensor")
     library.define("nowhere(Tensor x, int[] sizes, *, bool? flag=None) -> (Tensor, Tensor)")
 
-    def everything(x, y, i, f, b, s, t, ls, fs, bs, xs, ys, dtype=None, oi=None, of=None, ob=None, os=None, ot=None, ol=None,
+    def everything(x, y, i, f, b, s, t, ls, fs, bs, xs, ys, dtype=None, oi=None, of=None, ob=None, os=None, ot=None,
+                   ol=None,
                    ofs=None):  # fmt: skip
         total = i + f + b + s + len(t) + sum(ls) + sum(fs) + 10 * sum(bs)
         total = total + sum(v.flatten()[0] for v in xs) + sum(100 if v is None else v.flatten()[0] for v in ys)

@@ -299,7 +299,8 @@ def test_a_table_that_is_no_text_is_refused(tmp_path):
 def test_names_of_arguments_that_cpp_has_already():
     form = KernelForm.of(parse_schema("my::attend(Tensor context, int default, Tensor out) -> Tensor"))
     assert form.declaration == (
-        "Error attend_out(KernelContext& context, const Tensor& context_, int64_t default_, const Tensor& out, Tensor& out_);"
+        "Error attend_out(KernelContext& context, const Tensor& context_, int64_t default_, const Tensor& out, Tensor& "
+        "out_);"
     )
 
 

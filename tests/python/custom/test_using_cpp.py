@@ -29,7 +29,8 @@ def build(tmp_path: Path, source: str, target: str = "extension") -> Path:
     """A project of one file on the package; gives the program."""
     (tmp_path / "main.cpp").write_text(source)
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.24)\nproject(main LANGUAGES CXX)\nfind_package(executorch_py CONFIG REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.24)\nproject(main LANGUAGES CXX)\n"
+        "find_package(executorch_py CONFIG REQUIRED)\n"
         "add_executable(main main.cpp)\ntarget_include_directories(main PRIVATE .)\n"
         "target_compile_options(main PRIVATE -Wall -Wextra -Werror)\n"
         f"target_link_libraries(main PRIVATE executorch_py::{target})\n"

@@ -1,4 +1,6 @@
-"""Delegation: parts are convex, compiled by Python or C++ backends, called in their place, run by Python or C++ runtimes."""
+"""Delegation: parts are convex, compiled by Python or C++ backends, called in their place, run by Python or C++
+runtimes.
+"""
 
 import json
 from typing import ClassVar

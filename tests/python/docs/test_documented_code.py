@@ -1,7 +1,7 @@
 """Every Python block of the pages for users runs as it stands, in the order of its page; links lead somewhere.
 
-What a page leaves to its reader (a model, an input, a partitioner) comes from ``SETUP``; the blocks of other pages must need
-nothing.
+What a page leaves to its reader (a model, an input, a partitioner) comes from ``SETUP``; the blocks of other pages must
+need nothing.
 """
 
 import json

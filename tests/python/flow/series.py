@@ -23,7 +23,10 @@ from executorch_py.errors import ExecutorchError
 
 
 class Call(nn.Module):
-    """A function as a module. Tensors that it needs are buffers, modules are children, reached by its first argument."""
+    """A function as a module.
+
+    Tensors that it needs are buffers, modules are children, reached by its first argument.
+    """
 
     def __init__(self, function: Callable, **state: Any) -> None:
         super().__init__()

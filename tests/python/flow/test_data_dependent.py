@@ -1,4 +1,6 @@
-"""Sizes that only the data decides: their results, what later operators make of them, and the checks of torch._check."""
+"""Sizes that only the data decides: their results, what later operators make of them, and the checks of
+torch._check.
+"""
 
 import pytest
 import torch

@@ -493,7 +493,9 @@ class _Attends(nn.Module):
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_guards_on_tensors_in_a_container_of_the_user(is_loaded, caplog):
-    """Of transformers' caches lowering said that guards were not checked; of a program that was loaded they were not."""
+    """Of transformers' caches lowering said that guards were not checked; of a program that was loaded they were
+    not.
+    """
     inputs = torch.randn(4), _Cache(torch.randn(4), torch.randn(4))
     sizes = {0: Dim.AUTO}
     exported = torch.export.export(_Attends(), inputs, dynamic_shapes=(sizes, [[sizes, sizes]]))

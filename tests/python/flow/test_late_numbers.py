@@ -1,4 +1,5 @@
-"""Numbers that are known when a method runs, as arguments of operators whose kernels prepare themselves when it is loaded.
+"""Numbers that are known when a method runs, as arguments of operators whose kernels prepare themselves when it is
+loaded.
 
 A padding that is the size of another input, an image that takes the size of another one, a bound that the data hold.
 """

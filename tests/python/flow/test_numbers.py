@@ -1,7 +1,7 @@
 """Arithmetic of sizes and of numbers that the data hold, and what torch.export assumed of such arithmetic.
 
-Every function of a number that torch.export leaves in a graph gives what Python gives. A branch that Python took on a number
-is in the program alone, so sizes that would take the other one are refused, as torch's own program refuses them.
+Every function of a number that torch.export leaves in a graph gives what Python gives. A branch that Python took on a
+number is in the program alone, so sizes that would take the other one are refused, as torch's own program refuses them.
 """
 
 import io

@@ -1,4 +1,6 @@
-"""Smallest sizes: those of a ``Dim``, those that torch lets in although it did not trace for them, those that are refused."""
+"""Smallest sizes: those of a ``Dim``, those that torch lets in although it did not trace for them, those that are
+refused.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,6 @@
-"""Every documented extension point is called, or refused in words: fields of both configurations, overridable methods."""
+"""Every documented extension point is called, or refused in words: fields of both configurations, overridable
+methods.
+"""
 
 import dataclasses
 
@@ -54,7 +56,8 @@ def compiled(plan, **options):
     return check(edge().to_executorch(et.ExecutorchBackendConfig(memory_planning_pass=plan, **options)))
 
 
-# field -> values that are called or change the file, values that are accepted because nothing differs, values that are refused
+# field -> values that are called or change the file, values that are accepted because nothing differs, values that are
+# refused
 FIELDS = {
     "passes": ([[lambda gm: None]], [()], []),
     "memory_planning_pass": ([MemoryPlanningPass("naive")], [], [3, MemoryPlanningPass]),

@@ -127,7 +127,8 @@ def test_dynamic_outputs_are_resized():
     RUNTIME.register_backend("TestBackend", Rows)
     text = (
         'delegate "TestBackend" spec("factor", "3") = "payload"\n'
-        "method @forward(%x: f32[s0:{1..8}, 2]) stage(lowered) {\n  %y = delegate @0(%x) : f32[s0:{1..8}, 2]\n  return %y\n}"
+        "method @forward(%x: f32[s0:{1..8}, 2]) stage(lowered) "
+        "{\n  %y = delegate @0(%x) : f32[s0:{1..8}, 2]\n  return %y\n}"
     )
     method = RUNTIME.load_program(compile_text(text)).load_method("forward")
     for rows in (3, 8, 1):

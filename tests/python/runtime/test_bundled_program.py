@@ -68,7 +68,8 @@ WRONG = {
     "of_channels_last": (_changed(3, lambda t: _set(t, (0, 1, 0, 1), 0)), "element 5 of output 3, 6 instead of 0"),
     "a_half": (_changed(4, lambda t: _set(t, (0, 7), 8)), "element 7 of output 4, 7 instead of 8"),
     "not_a_number": (_changed(0, lambda t: t * float("nan")), "8 elements differ"),
-    "infinity": (_changed(0, lambda t: _set(t, (0, 0), float("inf"))), "1 elements differ from the expected ones, by up to inf"),
+    "infinity": (_changed(0, lambda t: _set(t, (0, 0), float("inf"))),
+                 "1 elements differ from the expected ones, by up to inf"),
 }  # fmt: skip
 
 

@@ -85,7 +85,8 @@ def test_the_gil_is_free_while_a_method_runs(long_method):
         thread.join()
         return rounds
 
-    # Several calls: on a busy machine the system may not run this thread during one of them. With the GIL held none would do.
+    # Several calls: on a busy machine the system may not run this thread during one of them. With the GIL held none
+    # would do.
     assert any(rounds_beside_a_call() > 3 for _ in range(10)), "this thread runs beside a call"
 
 

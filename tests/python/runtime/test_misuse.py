@@ -1,4 +1,6 @@
-"""Calls that are wrong: an error that names the value and what it must be, never a crash, and all goes on afterwards."""
+"""Calls that are wrong: an error that names the value and what it must be, never a crash, and all goes on
+afterwards.
+"""
 
 import ctypes
 import io

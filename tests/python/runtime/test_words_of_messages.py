@@ -37,7 +37,8 @@ def delegated() -> et.Method:
 ERRORS = {
     "another dtype": (lambda: method().execute((X.double(),)), ["torch.float64", "torch.float32"]),
     "another dtype of numpy": (lambda: method().execute((X.numpy().astype("f2"),)), ["torch.float16", "torch.float32"]),
-    "another dtype for a delegate": (lambda: delegated().execute((X.to(torch.int64),)), ["torch.int64", "torch.float32"]),
+    "another dtype for a delegate": (lambda: delegated().execute((X.to(torch.int64),)),
+                                     ["torch.int64", "torch.float32"]),
     "no tensor": (lambda: method().execute((3,)), ["torch.float32 (2, 4)"]),
     "an output of another size": (
         lambda: method().execute((X,), out=[np.empty((2, 2), np.float32)]),

@@ -66,7 +66,9 @@ class Upsampler(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Token ids [batch, time]: predicts the next one with one layer of attention; the embedding is the classifier, too."""
+    """Token ids [batch, time]: predicts the next one with one layer of attention; the embedding is the classifier,
+    too.
+    """
 
     def __init__(self):
         super().__init__()

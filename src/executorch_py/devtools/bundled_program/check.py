@@ -98,7 +98,8 @@ def run_test_cases(data: bytes, tolerance: Tolerance | None = None) -> CheckRepo
             expected = [value_of(one) for one in case.expected_outputs]
             if expected and len(expected) != len(outputs):
                 raise InvalidArgumentError(
-                    f"test case {index} of method '{suite.method_name}' expects {len(expected)} outputs, there are {len(outputs)}"
+                    f"test case {index} of method '{suite.method_name}' expects {len(expected)} outputs, there are "
+                    f"{len(outputs)}"
                 )
             for number, (wanted, got) in enumerate(zip(expected, outputs, strict=False)):
                 found.append(CheckedOutput(suite.method_name, index, number, compare(got, wanted, tolerance)))
@@ -128,7 +129,8 @@ def value_of(value: schema.Value) -> Any:
         or min(one.sizes, default=0) < 0
     ):
         raise InvalidArgumentError(
-            f"a tensor of the bundled program has sizes {one.sizes}, order {order} and {len(one.data)} bytes, which do not fit"
+            f"a tensor of the bundled program has sizes {one.sizes}, order {order} and {len(one.data)} bytes, which do "
+            "not fit"
         )
     flat = torch.frombuffer(bytearray(one.data), dtype=dtype) if count else torch.empty(0, dtype=dtype)
     return flat.reshape([one.sizes[i] for i in order]).permute([order.index(i) for i in range(len(order))])

@@ -35,8 +35,8 @@ def deserialize_from_etdump_flatcc(data: bytes, size_prefixed: bool = True) -> s
         return schema.ETDumpFlatCC(root.scalar(0, "I"), [_run(one) for one in root.tables(1)])
     except DamagedError as error:
         raise InvalidProgramError(
-            f"the bytes are no ETDump: {error}. Write one with write_etdump_result_to_file of a program that was loaded with "
-            "enable_etdump=True"
+            f"the bytes are no ETDump: {error}. Write one with write_etdump_result_to_file of a program that was "
+            "loaded with enable_etdump=True"
         ) from None
 
 

@@ -167,8 +167,8 @@ def _write_program(archive: zipfile.ZipFile, name: str, program: ExportedProgram
     delegated = [node.name for node in nodes_with_bodies(program.graph_module) if _is_delegate(node)]
     if delegated:
         raise InvalidArgumentError(
-            f"'{name}' has calls of compiled parts ({', '.join(delegated)}), which no ETRecord holds; record the Edge program "
-            "before to_backend: lower with to_edge_transform_and_lower and take get_etrecord()"
+            f"'{name}' has calls of compiled parts ({', '.join(delegated)}), which no ETRecord holds; record the Edge "
+            "program before to_backend: lower with to_edge_transform_and_lower and take get_etrecord()"
         )
     artifact = serialize(program)
     handles = {n.name: n.meta["debug_handle"] for n in program.graph.nodes if n.meta.get("debug_handle") is not None}

@@ -58,7 +58,8 @@ def scale_factor(source: TimeScale, target: TimeScale) -> float:
         return 1.0
     if TimeScale.CYCLES in (source, target):
         raise InvalidArgumentError(
-            f"times in {source.value} have no length in {target.value}; give CYCLES as source_time_scale and target_time_scale"
+            f"times in {source.value} have no length in {target.value}; give CYCLES as source_time_scale and "
+            "target_time_scale"
         )
     return _PER_SECOND[target] / _PER_SECOND[source]
 
@@ -283,7 +284,8 @@ def data_frame(rows: list[dict[str, Any]]) -> Any:
         import pandas
     except ImportError:
         raise NotSupportedError(
-            "a DataFrame needs pandas: pip install pandas. print_data_tabular, save_data_to_tsv and by_line need nothing"
+            "a DataFrame needs pandas: pip install pandas. print_data_tabular, save_data_to_tsv and by_line need "
+            "nothing"
         ) from None
     return pandas.DataFrame(rows)
 

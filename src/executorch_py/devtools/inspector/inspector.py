@@ -433,8 +433,8 @@ class Inspector(Shown):
         blocks = [block for block in self.event_blocks if any(event.debug_data for event in block.events)]
         if not blocks:
             raise InvalidStateError(
-                f"{self._dump_name} has no values: load the program with debug_buffer_size, write the debug buffer with "
-                "write_etdump_result_to_file(path, debug_path), and give debug_buffer_path=debug_path here"
+                f"{self._dump_name} has no values: load the program with debug_buffer_size, write the debug buffer "
+                "with write_etdump_result_to_file(path, debug_path), and give debug_buffer_path=debug_path here"
             )
         block = blocks[0]
         program = self.get_exported_program(reference_graph or (f"{EDGE}/{block.method}" if block.method else None))
@@ -445,7 +445,8 @@ class Inspector(Shown):
                 inputs = tree_leaves(one.example_inputs)
         if inputs is None or program is None:
             raise InvalidStateError(
-                f"{self._record_name} has no inputs to run its graph on; call update_representative_inputs(list(inputs)) "
+                f"{self._record_name} has no inputs to run its graph on; call "
+                "update_representative_inputs(list(inputs)) "
                 "before save()"
             )
         # A span around a kernel repeats the kernel's values; what comes later in a delegate is nearer to its result.
@@ -467,7 +468,8 @@ class Inspector(Shown):
     def _require_record(self, what: str) -> ETRecord:
         if self._etrecord is None:
             raise InvalidStateError(
-                f"{what} needs the ETRecord of the program: Inspector(..., etrecord=path), written by get_etrecord().save(path)"
+                f"{what} needs the ETRecord of the program: Inspector(..., etrecord=path), written by "
+                "get_etrecord().save(path)"
             )
         return self._etrecord
 

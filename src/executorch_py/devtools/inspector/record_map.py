@@ -120,8 +120,9 @@ class RecordMap:
             nodes = self._nodes.get(method, {}).get(handle)
             if not nodes:
                 raise InvalidProgramError(
-                    f"{self._record_name} names the debug handle {handle} for instruction {event._instruction_id} of method "
-                    f"'{method}', and no node of its Edge program has it; write the ETRecord again with get_etrecord().save()"
+                    f"{self._record_name} names the debug handle {handle} for instruction {event._instruction_id} of "
+                    f"method '{method}', and no node of its Edge program has it; write the ETRecord again with "
+                    "get_etrecord().save()"
                 )
             described += nodes
         event.is_added = self._is_added(method, event, described)

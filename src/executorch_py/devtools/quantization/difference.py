@@ -22,7 +22,10 @@ _PIECE = 32768  # elements
 
 
 class RunningDifference:
-    """Sums over pairs of tensors. Positions where either side is NaN or infinite are counted and left out of the sums."""
+    """Sums over pairs of tensors.
+
+    Positions where either side is NaN or infinite are counted and left out of the sums.
+    """
 
     def __init__(self) -> None:
         self.num_elements = 0

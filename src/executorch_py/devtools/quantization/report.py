@@ -58,12 +58,13 @@ def quantization_report(
         quantized: What ``convert_pt2e`` gave, or an ExportedProgram of it.
         data: Iterable of inputs: tuples, dicts of keyword arguments, single tensors; a DataLoader.
         transform: Called with each item of ``data``; gives the inputs.
-        program: The lowered program (what ``to_executorch()`` gave, a path, bytes, a Program), whose outputs are compared,
-            too.
+        program: The lowered program (what ``to_executorch()`` gave, a path, bytes, a Program), whose outputs are
+            compared, too.
         dynamic_shapes: As in ``torch.export``, when ``model`` is an eager module and the sizes of the inputs vary.
         max_batches: How many items of ``data`` at most.
-        metric: A function of yours that gets a callable with the model's arguments and results and gives a number (accuracy on
-            your test set): measured for the float model, the quantized one and ``program``. It has its own data.
+        metric: A function of yours that gets a callable with the model's arguments and results and gives a number
+            (accuracy on your test set): measured for the float model, the quantized one and ``program``. It has its own
+            data.
 
     Returns:
         The report: print it, read ``rows``, or write a page with ``to_html``.
@@ -95,8 +96,8 @@ def quantization_report(
                 str(tuple(value.shape)) if isinstance(value, torch.Tensor) else repr(value) for value in inputs
             )
             raise InvalidArgumentError(
-                f"item {count - 1} of the data (inputs {shapes}) does not run through the model: {type(error).__name__}: "
-                f"{str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+                f"item {count - 1} of the data (inputs {shapes}) does not run through the model: "
+                f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
             ) from error
         _add(outputs, "converted", floats, expected, actual)
         if runtime is not None:
@@ -157,7 +158,8 @@ def _graph_module(model: Any, which: str) -> fx.GraphModule:
         return copy.deepcopy(model)
     hint = " or a torch.nn.Module" if which == "float" else ", what convert_pt2e gives"
     raise InvalidTypeError(
-        f"the {which} model is an ExportedProgram, a GraphModule{hint}, not {type(model).__module__}.{type(model).__name__}"
+        f"the {which} model is an ExportedProgram, a GraphModule{hint}, not "
+        f"{type(model).__module__}.{type(model).__name__}"
     )
 
 
@@ -175,8 +177,8 @@ def _check(floats: fx.GraphModule, converted: fx.GraphModule) -> None:
             )
         if observers:
             raise InvalidArgumentError(
-                f"the float model has observers ({observers[0]}, …): prepare_pt2e changes the module that it gets; give "
-                "the ExportedProgram, or a copy from before"
+                f"the float model has observers ({observers[0]}, …): prepare_pt2e changes the module that it gets; "
+                "give the ExportedProgram, or a copy from before"
             )
     if not any(kind_of(node) for node in converted.graph.nodes):
         raise InvalidArgumentError(

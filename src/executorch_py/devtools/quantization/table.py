@@ -1,4 +1,5 @@
-"""QuantizationReport: what quantization does to each layer and output, as data and as text. Needs neither torch nor numpy.
+"""QuantizationReport: what quantization does to each layer and output, as data and as text. Needs neither torch nor
+numpy.
 
 report.py makes it; ``print`` it, or read ``rows``, ``outputs`` and ``unmatched``:
 
@@ -9,7 +10,7 @@ output  of         SQNR dB    cosine  max error  mean error
 
 layers, the one that loses most first
   layer   source       module  weight            activation           alone dB  …  note
-  conv2d  model.py:12  conv    int8 per channel  int8 [-2.1, 3.4]         18.3  …  output saturated: 4.2 % of the values
+  conv2d  model.py:12  conv    int8 per channel  int8 [-2.1, 3.4]  18.3  …  output saturated: 4.2 % of the values
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ class QuantizationReport(Told, QuantizationRows):
         return f"{self.summary()}\n\n{self.table()}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain data; ``rows`` in the order of :attr:`rows`. Infinities become None, so that it is JSON."""
+        """Everything as plain data; ``rows`` in the order of :attr:`rows`.
+
+        Infinities become None, so that it is JSON.
+        """
         plain = dataclasses.asdict(self)
         plain["layers"] = [dataclasses.asdict(row) for row in self.rows]
         return _finite(plain)
@@ -86,7 +90,10 @@ class QuantizationReport(Told, QuantizationRows):
             json.dump(self.as_dict(), file, indent=1)
 
     def to_html(self, path: str | os.PathLike[str], title: str = "Quantization report") -> None:
-        """Writes one self-contained page: a chart and tables that can be sorted. Needs nothing that is not installed."""
+        """Writes one self-contained page: a chart and tables that can be sorted.
+
+        Needs nothing that is not installed.
+        """
         with open(path, "w", encoding="utf-8") as file:
             file.write(page_of(self, title))
 

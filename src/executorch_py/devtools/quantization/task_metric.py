@@ -1,4 +1,5 @@
-"""A metric of the user's own: a function that gets a callable model and gives a number, such as the accuracy on a test set.
+"""A metric of the user's own: a function that gets a callable model and gives a number, such as the accuracy on a test
+set.
 
 >>> measured(lambda model: model(2.0), abs, "the float model")  # the model here is abs
 2.0

@@ -104,11 +104,12 @@ def named_data_of(result: PreprocessResult) -> dict[str, bytes]:
     named = getattr(store, "pte_data", None) or getattr(store, "pub_data", None)
     if not hasattr(store, "buffers"):
         raise PartitionError(
-            f"preprocess gave {store!r:.60} as data_store_output, must be a dict of key -> bytes or a NamedDataStoreOutput"
+            f"preprocess gave {store!r:.60} as data_store_output, must be a dict of key -> bytes or a "
+            "NamedDataStoreOutput"
         )
     if getattr(store, "external_data", None):
         raise PartitionError(
-            f"preprocess wants data in the files {', '.join(sorted(store.external_data))}; data of delegates goes into the "
-            "program: leave external_tag out, and use ExecutorchBackendConfig(external_constants=...)"
+            f"preprocess wants data in the files {', '.join(sorted(store.external_data))}; data of delegates goes into "
+            "the program: leave external_tag out, and use ExecutorchBackendConfig(external_constants=...)"
         )
     return {key: bytes(store.buffers[entry.buffer_index]) for key, entry in (named or {}).items()}

@@ -69,8 +69,8 @@ class Partitioner(ABC):
     def for_compatible(self) -> "Partitioner | None":
         """Who partitions anew when the file is for the official runtime (``ExecutorchBackendConfig(compatible=True)``).
 
-        For partitioners that leave nodes to kernels which that runtime has not. It gets the program as this one left it,
-        without this one's tags; nodes that others took stay theirs. None: this one's tags stay.
+        For partitioners that leave nodes to kernels which that runtime has not. It gets the program as this one left
+        it, without this one's tags; nodes that others took stay theirs. None: this one's tags stay.
         """
         return None
 
@@ -79,7 +79,8 @@ class Partitioner(ABC):
         return [], None
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Changes the program as torch exported it, before operators are decomposed (``to_edge_transform_and_lower`` only).
+        """Changes the program as torch exported it, before operators are decomposed (``to_edge_transform_and_lower``
+        only).
 
         Several partitioners change it one after the other, in their order.
         """

@@ -89,7 +89,9 @@ def _tag_like_users(node: fx.Node) -> None:
 
 
 def constant_names(exported_program: ExportedProgram) -> frozenset[str]:
-    """Names of the placeholders that are constants: parameters and buffers that nobody writes or trains, lifted constants."""
+    """Names of the placeholders that are constants: parameters and buffers that nobody writes or trains, lifted
+    constants.
+    """
     changing = _changing(exported_program)
     return frozenset(node.name for node, spec in _state_inputs(exported_program) if spec.target not in changing)
 

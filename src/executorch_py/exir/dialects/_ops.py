@@ -1,7 +1,7 @@
 """``ops.edge.aten.add.Tensor``: names of operators as partitioners and passes for Edge write them.
 
-fx keeps plain ``torch.ops`` targets, so ``ops.edge.X`` is ``torch.ops.X`` itself and compares equal with a node's target.
-The same is true of ``ops.backend.X``.
+fx keeps plain ``torch.ops`` targets, so ``ops.edge.X`` is ``torch.ops.X`` itself and compares equal with a node's
+target. The same is true of ``ops.backend.X``.
 
     >>> from executorch_py.exir.dialects._ops import ops as exir_ops
     >>> exir_ops.edge.aten.add.Tensor is torch.ops.aten.add.Tensor

@@ -1,4 +1,6 @@
-"""Passes that are arguments of the published configuration and always run in the compiler here: names to configure with."""
+"""Passes that are arguments of the published configuration and always run in the compiler here: names to configure
+with.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class ConstraintBasedSymShapeEvalPass(InTheCompiler):
 
 
 class HintBasedSymShapeEvalPass(InTheCompiler):
-    """Memory is planned for the sizes of the example, which the published package is about to drop; refused when configured."""
+    """Memory is planned for the sizes of the example, which the published package is about to drop; refused when
+    configured.
+    """
 
 
 @dataclass

@@ -176,7 +176,9 @@ _OWN = ("run", "call", "__call__", "requires", "ensures", "run_multimethod", "_a
 
 
 def is_own_planner(plan: Any) -> bool:
-    """Whether a user's code plans: a subclass that overrides a method, another kind of pass, or a published algorithm."""
+    """Whether a user's code plans: a subclass that overrides a method, another kind of pass, or a published
+    algorithm.
+    """
     if not isinstance(plan, MemoryPlanningPass):
         return True
     if any(getattr(type(plan), name) is not getattr(MemoryPlanningPass, name) for name in _OWN):

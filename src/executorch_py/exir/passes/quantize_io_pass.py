@@ -68,7 +68,8 @@ def quantize_input(
     if qparams is None and (quantize is None or len(node.users) > 1):
         readers = ", ".join(str(user) for user in node.users) or "nobody"
         raise InvalidArgumentError(
-            f"input {input_index} ('{node.name}') is read by {readers}; it must be read by one quantization, or qparams given"
+            f"input {input_index} ('{node.name}') is read by {readers}; it must be read by one quantization, or "
+            "qparams given"
         )
     found = _numbers(quantize) if qparams is None else _given(qparams, input_index)
     value = node.meta["val"]

@@ -1,6 +1,7 @@
 """Complex numbers among the arguments of operators (``x * 1j``): a program has tensors of them, but no such numbers.
 
-Each becomes a tensor without dimensions, made from its two parts, and the operator the overload that takes a tensor there.
+Each becomes a tensor without dimensions, made from its two parts, and the operator the overload that takes a tensor
+there.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,8 @@ _FILL = {aten.full.default: 1, aten.full_like.default: 1, aten.new_full.default:
 
 
 def write_complex_numbers(graph: fx.Graph, fake_mode: Any) -> None:
-    """Replaces the complex numbers of a graph; where no overload takes a tensor they stay, and the importer refuses them.
+    """Replaces the complex numbers of a graph; where no overload takes a tensor they stay, and the importer refuses
+    them.
 
     Args:
         graph: In Edge.

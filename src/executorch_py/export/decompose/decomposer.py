@@ -1,9 +1,9 @@
 """Functional ATen -> Edge: each operator by itself, each distinct one traced once.
 
-``run_decompositions`` traces the whole model again, through every dispatcher layer. An operator's decomposition, however,
-depends on nothing but its arguments' types and constants. So each node is looked up in a memo by (operator, types of its
-tensors, constants); a miss traces that one operator with fake tensors (``make_fx``), a hit copies the few nodes of the
-replacement. The commonest operators need no trace at all (rewrites.py).
+``run_decompositions`` traces the whole model again, through every dispatcher layer. An operator's decomposition,
+however, depends on nothing but its arguments' types and constants. So each node is looked up in a memo by (operator,
+types of its tensors, constants); a miss traces that one operator with fake tensors (``make_fx``), a hit copies the few
+nodes of the replacement. The commonest operators need no trace at all (rewrites.py).
 
     >>> edge = decompose(functionalize(exported), kept=frozenset(KEPT_WHOLE))  # doctest: +SKIP
 
@@ -145,7 +145,7 @@ class Decomposer:
                 known = self._empty[key] = torch.empty(shape, dtype=dtype, device=value.device)
         return known
 
-    # ---------------------------------------------------------------------------------------------------------- the walk
+    # --------------------------------------------------------------------------------------------------------- the walk
 
     def run(self) -> ExportedProgram:
         outputs: list[Any] = []
@@ -224,7 +224,7 @@ class Decomposer:
             return self.empty_like(value, value.shape)
         return value
 
-    # ---------------------------------------------------------------------------------------------------------- the memo
+    # --------------------------------------------------------------------------------------------------------- the memo
 
     def _expand(self, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
         target: Any = node.target
@@ -290,8 +290,8 @@ class Decomposer:
         def traced(function: Callable) -> fx.GraphModule:
             return make_fx(function, decomposition_table=table, _allow_non_fake_inputs=True)(*values)
 
-        # PyTorch's Python decompositions of composite operators (lstm, gru, …) and the operators kept whole are known to
-        # the Python dispatcher only.
+        # PyTorch's Python decompositions of composite operators (lstm, gru, …) and the operators kept whole are known
+        # to the Python dispatcher only.
         with (
             warnings.catch_warnings(),
             torch.no_grad(),

@@ -1,8 +1,9 @@
 """Calls that eager takes and the official runtime's kernels do not, in a form that they take.
 
-For: files of the official runtime (``ExecutorchBackendConfig(compatible=True)``), after delegation; nodes that a backend takes
-are not asked. Its kernels check more than eager does (a linear layer wants rows, ``where`` one element type), some end the
-process when a result has no elements, and a few compute something else (``tests/interop/test_strict_inputs.py``).
+For: files of the official runtime (``ExecutorchBackendConfig(compatible=True)``), after delegation; nodes that a
+backend takes are not asked. Its kernels check more than eager does (a linear layer wants rows, ``where`` one element
+type), some end the process when a result has no elements, and a few compute something else
+(``tests/interop/test_strict_inputs.py``).
 
 A rule is as in rewrites.py: it returns the new value, or None where the node may stay.
 """
@@ -227,7 +228,9 @@ def _logit(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> 
 
 @_rule(aten.remainder.Tensor, aten.remainder.Scalar)
 def _remainder(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Of integers its kernel gives the sign of the dividend: what a division that rounds down leaves has the divisor's."""
+    """Of integers its kernel gives the sign of the dividend: what a division that rounds down leaves has the
+    divisor's.
+    """
     a, b = args
     result = node.meta["val"]
     if result.dtype.is_floating_point:

@@ -1,13 +1,14 @@
 """Brings other ways of saying quantization into the one that lowering knows: the operators of ``quantized_decomposed``.
 
-what stands in the program                                     becomes
-torchao's affine operators on a constant weight                dequantize_per_channel, …_channel_group or …_tensor
-torchao's affine operators on an activation                    choose_qparams…, quantize… and dequantize_per_token or …_tensor
-torchao's products of integers, their scales and bias          linear of a dequantized weight and activation (a scale a token)
-tensor subclasses                                              the tensors in them
-pairs of conversions to float16 and back around operators      the operators in float16
+what stands in the program                               becomes
+torchao's affine operators on a constant weight          dequantize_per_channel, …_channel_group or …_tensor
+torchao's affine operators on an activation              choose_qparams…, quantize… and dequantize_per_token or …_tensor
+torchao's products of integers, their scales and bias    linear of a dequantized weight and activation (a scale a token)
+tensor subclasses                                        the tensors in them
+pairs of conversions to float16 and back around operators    the operators in float16
 
-Models come with the first two from ``torchao.quantization.quantize_``, with the last from a float16 configuration of a quantizer.
+Models come with the first two from ``torchao.quantization.quantize_``, with the last from a float16 configuration of a
+quantizer.
 
     >>> program = canonical_quantization(functionalize(exported))  # doctest: +SKIP
 """
@@ -68,10 +69,11 @@ def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
         if _name(node).startswith(_EAGER):
             raise _refusal(
                 node,
-                "it is an operator of eager-mode torch.ao.quantization; quantizer.from_torch_quantized(model) gives a module "
-                "without it, or quantize the float model with executorch_py.quantizer",
+                "it is an operator of eager-mode torch.ao.quantization; quantizer.from_torch_quantized(model) gives a "
+                "module without it, or quantize the float model with executorch_py.quantizer",
             )
-    # Where torch made the program functional, tensor subclasses are gone, and only a product with integers is left of them.
+    # Where torch made the program functional, tensor subclasses are gone, and only a product with integers is left of
+    # them.
     held = (*program.state_dict.values(), *program.constants.values())
     integers = any(isinstance(tensor, torch.Tensor) and tensor.dtype == torch.int8 for tensor in held)
     if names & {_CHOOSE, _QUANTIZE, _DEQUANTIZE, _INNER} or (integers and names & {"aten::mm", "aten::_int_mm"}):
@@ -109,8 +111,8 @@ class _Rewriter:
     """One walk over a program that copies what it does not change.
 
     Attributes:
-        constants: Nodes that are constants, and their tensors. The inner tensors of a tensor subclass are constants, too; the
-            subclass itself leaves the program.
+        constants: Nodes that are constants, and their tensors. The inner tensors of a tensor subclass are constants,
+            too; the subclass itself leaves the program.
     """
 
     def __init__(self, program: ExportedProgram) -> None:
@@ -232,7 +234,9 @@ class _Affine(_Rewriter):
         return True
 
     def read_float(self, node: fx.Node) -> fx.Node:
-        """What stands for an old node; in float32 where that has 16 bits, which is what kernels of integers read and write."""
+        """What stands for an old node; in float32 where that has 16 bits, which is what kernels of integers read and
+        write.
+        """
         if node.meta["val"].dtype not in _SIXTEEN_BITS:
             return self.read(node)
         if node not in self._floats:
@@ -313,13 +317,14 @@ class _Affine(_Rewriter):
         low, high = _limits(given, "target_dtype")
         q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
         if _is_per_token(given):
-            # Symmetric ones, too: an asymmetric scale is never coarser. It is no scale for a product of the integers, though.
+            # Symmetric ones, too: an asymmetric scale is never coarser. It is no scale for a product of the integers,
+            # though.
             for user in (user for part in node.users for user in part.users if user in self._needed):
                 if _name(user) not in (_QUANTIZE, _DEQUANTIZE):
                     raise _refusal(
                         node,
-                        f"{user.target} computes with the scales of its tokens, around a product of integers that is not written "
-                        "as torchao's Int8Tensor writes a linear layer",
+                        f"{user.target} computes with the scales of its tokens, around a product of integers that is "
+                        "not written as torchao's Int8Tensor writes a linear layer",
                     )
             return self.emit(node, q.choose_qparams_per_token_asymmetric.default, x, torch.int8)
         _require_whole(node, given)
@@ -433,7 +438,10 @@ def _needed(graph: fx.Graph, products: dict[fx.Node, _Product]) -> set[fx.Node]:
 
 
 def _rows_of(matrix: fx.Node) -> fx.Node:
-    """What a linear layer was given: without the one view that made rows of it. Views before that are the model's own."""
+    """What a linear layer was given: without the one view that made rows of it.
+
+    Views before that are the model's own.
+    """
     source = matrix.args[0] if matrix.target in _VIEWS else None
     if not isinstance(source, fx.Node) or source.meta["val"].shape[-1] != matrix.meta["val"].shape[-1]:
         return matrix

@@ -1,7 +1,7 @@
 """Recurrent layers whose number of steps stays dynamic while torch.export traces.
 
-torch computes the types of what ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` return by unrolling them, which fixes the number of steps.
-Their types follow from their arguments' types alone:
+torch computes the types of what ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` return by unrolling them, which fixes the number
+of steps. Their types follow from their arguments' types alone:
 
 >>> length = torch.export.Dim("length", min=1, max=200)  # doctest: +SKIP
 >>> with et.dynamic_sequences():  # doctest: +SKIP
@@ -26,8 +26,8 @@ from executorch_py.graphs.sources import source_of
 def dynamic_sequences() -> Iterator[None]:
     """While active, ``torch.export.export`` leaves the sequence dimension of recurrent layers dynamic.
 
-    Nothing else changes: layers compute what they compute, and what is not traced runs as ever. Not for several threads that
-    trace at the same time.
+    Nothing else changes: layers compute what they compute, and what is not traced runs as ever. Not for several threads
+    that trace at the same time.
     """
     before = {op: dict(op.py_kernels) for op in RECURRENT}
     try:
@@ -73,6 +73,6 @@ def require_fixed_steps(node: fx.Node) -> None:
     source = source_of(node)
     where = f" at {source.file}:{source.line}" if source.file else ""
     raise NotSupportedError(
-        f"{target}{where}: only a run knows the number of steps, so it cannot be unrolled into smaller operators; export it "
-        "with a fixed length, or keep it whole (no decompose_ops, no compatible=True)"
+        f"{target}{where}: only a run knows the number of steps, so it cannot be unrolled into smaller operators; "
+        "export it with a fixed length, or keep it whole (no decompose_ops, no compatible=True)"
     )

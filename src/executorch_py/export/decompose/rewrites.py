@@ -287,8 +287,8 @@ def _as_strided(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]
         return None
     source = source_of(node)
     raise NotSupportedError(
-        f"{node.target} reads the memory behind a tensor that is a view or not row-major, which has another layout in a program; "
-        "call contiguous() before it",
+        f"{node.target} reads the memory behind a tensor that is a view or not row-major, which has another layout in "
+        "a program; call contiguous() before it",
         diagnostics=[
             Diagnostic(
                 "as_strided of a tensor that is not the whole of its memory, row-major; call contiguous() before it",
@@ -338,7 +338,9 @@ def _empty(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> 
 
 @_rule(aten.pad.default)
 def _circular_pad(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The ends of each dim and what is between them, one after the other; traced, they are written into an empty tensor."""
+    """The ends of each dim and what is between them, one after the other; traced, they are written into an empty
+    tensor.
+    """
     x, pad, mode, _ = bind(node.target, args, kwargs)
     if mode != "circular" or not _is_static(node.meta["val"]) or not all(isinstance(n, int) and n >= 0 for n in pad):
         return None

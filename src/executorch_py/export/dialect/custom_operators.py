@@ -1,8 +1,8 @@
 """Operators that the compiler's table does not have: users' own, backends', and what a kernel library brings.
 
-An operator needs a torch schema (``torch.library`` or C++'s TORCH_LIBRARY) with a fake implementation, and a kernel whose
-name and parameters follow from that schema (codegen/kernel_form.py). Whether the kernel is there is checked before
-lowering, with the line of the model and the declaration to write.
+An operator needs a torch schema (``torch.library`` or C++'s TORCH_LIBRARY) with a fake implementation, and a kernel
+whose name and parameters follow from that schema (codegen/kernel_form.py). Whether the kernel is there is checked
+before lowering, with the line of the model and the declaration to write.
 
     >>> find_custom_operators({"forward": edge_program})  # doctest: +SKIP
     {'my::scale': CustomOperator(kernel='my::scale.out', changed=0, signature='Tdo')}
@@ -61,7 +61,8 @@ def find_custom_operators(
 
     Raises:
         OperatorMissingError: An operator has no kernel; names its source line and the declaration of the kernel.
-        NotSupportedError: No kernel can be written for an operator's schema, or the registered one has other parameters.
+        NotSupportedError: No kernel can be written for an operator's schema, or the registered one has other
+            parameters.
     """
     found = _Found()
     for method, program in programs.items():
@@ -105,8 +106,8 @@ def _look(found: _Found, method: str, node: fx.Node, op: OpOverload, target_kern
     ]
     if signatures and not {form.signature, ""} & set(signatures):
         reason = (
-            f"the registered kernel {form.name} has other parameters ({signatures[0]}) than the operator's schema asks for "
-            f"({form.signature}); declare it as {form.declaration}"
+            f"the registered kernel {form.name} has other parameters ({signatures[0]}) than the operator's schema asks "
+            f"for ({form.signature}); declare it as {form.declaration}"
         )
         found.impossible.append(_diagnostic(method, node, op, reason, ErrorCode.NotSupported))
     elif signatures or target_kernels is True or (target_kernels and form.name in target_kernels):

@@ -209,7 +209,10 @@ def _logaddexp2(self: Tensor, other: Tensor) -> Tensor:
 
 @_decomposes(aten.ldexp.Tensor)
 def _ldexp(self: Tensor, other: Tensor) -> Tensor:
-    """``self * 2**other``. Whole exponents by three factors, since 2**other alone may leave the range that the result is in."""
+    """``self * 2**other``.
+
+    Whole exponents by three factors, since 2**other alone may leave the range that the result is in.
+    """
     if other.is_floating_point() or self.is_complex() or other.is_complex():
         return self * torch.pow(2.0, other)
     dtype = self.dtype if self.is_floating_point() else torch.get_default_dtype()
@@ -263,7 +266,9 @@ def _rand(size: Sequence[int], *, generator: Any, dtype: Any = None, **placement
 
 
 def _few_places(self: Tensor, index: Tensor) -> list[Tensor] | None:
-    """Indices into all of ``self`` as one for each dimension, where they are few: as one row an input would be copied first."""
+    """Indices into all of ``self`` as one for each dimension, where they are few: as one row an input would be copied
+    first.
+    """
     is_static = all(isinstance(size, int) for size in (*self.shape, *index.shape))
     if self.dim() < 2 or not is_static or index.numel() * 8 > self.numel() or self.numel() == 0:
         return None
@@ -355,7 +360,9 @@ def _attention_backward(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> Any:
-    """The weights are computed again: PyTorch's decomposition of the forward pass has no logsumexp to make them from."""
+    """The weights are computed again: PyTorch's decomposition of the forward pass has no logsumexp to make them
+    from.
+    """
     if dropout_p:
         return NotImplemented
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale

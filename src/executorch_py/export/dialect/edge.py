@@ -71,7 +71,10 @@ def _breach(node: Any, exceptions: Collection[OpOverload]) -> str:
         if target._schema.is_mutable and target not in exceptions:
             return "the operator changes its arguments; use its functional form"
         if target.namespace == "prims":
-            return "the operator is an internal one of PyTorch that a decomposition left; keep its caller whole (preserve_ops)"
+            return (
+                "the operator is an internal one of PyTorch that a decomposition left; "
+                "keep its caller whole (preserve_ops)"
+            )
     for value in pytree.tree_leaves(node.meta.get("val")):
         if isinstance(value, torch.Tensor):
             if dtype_code(value.dtype) is None:

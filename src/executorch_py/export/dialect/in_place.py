@@ -1,9 +1,9 @@
 """Operators outside ATen that change their arguments, in functional form.
 
-The form is torch's own higher-order operator ``auto_functionalized(op, **arguments)``, whose results are what ``op`` returns
-(None when it returns nothing) and then the new value of each argument that it changes. functionalize.py writes it, the
-importer makes one IR node of it. The kernel works in place (runtime/in_place_kernel.h). Where the old value is not
-needed any more, the compiler lets it have the argument's own memory.
+The form is torch's own higher-order operator ``auto_functionalized(op, **arguments)``, whose results are what ``op``
+returns (None when it returns nothing) and then the new value of each argument that it changes. functionalize.py writes
+it, the importer makes one IR node of it. The kernel works in place (runtime/in_place_kernel.h). Where the old value is
+not needed any more, the compiler lets it have the argument's own memory.
 
 torch's functionalisation gives a second version, which says of each changed argument where it lies in a base tensor;
 ``simplify`` turns that into the first one, with the view and its scatter spelled out.

@@ -22,7 +22,8 @@ from .overloads import OVERLOAD_DECOMPOSITIONS
 
 aten = torch.ops.aten
 
-#: Recurrent layers. Decomposed they are unrolled over time, so that the graph grows with the sequence and only fits its length.
+#: Recurrent layers. Decomposed they are unrolled over time, so that the graph grows with the sequence and only fits its
+#: length.
 RECURRENT: tuple[OpOverload, ...] = overloads(lambda op: op.base_name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
 #: Kept whole by default, each for the reason in the table.
@@ -117,8 +118,8 @@ DROPPED: frozenset[OpOverload] = frozenset(
 def decomposition_table(kept: frozenset[OpOverload] = frozenset()) -> Mapping[OpOverload, Any]:
     """Torch's decompositions to Core ATen, without those that would undo what Edge keeps.
 
-    Operators that torch's own choice leaves although they are neither core nor composite are decomposed, too, where torch
-    knows how.
+    Operators that torch's own choice leaves although they are neither core nor composite are decomposed, too, where
+    torch knows how.
 
     Args:
         kept: operators that stay whole.

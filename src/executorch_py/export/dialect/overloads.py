@@ -1,8 +1,8 @@
 """Overloads that PyTorch's table lacks or writes in internal operators: a number where another overload has a tensor.
 
 ``x >> 1``, ``torch.remainder(7, x)``, ``torch.special.hermite_polynomial_h(x, 3)``: each calls the overload that has a
-kernel, with the number as a tensor of no dimension. Such a tensor says less than a number (it has an element type of its
-own), so the type is the one that eager PyTorch promotes to.
+kernel, with the number as a tensor of no dimension. Such a tensor says less than a number (it has an element type of
+its own), so the type is the one that eager PyTorch promotes to.
 
     >>> table = {**torch._decomp.core_aten_decompositions(), **OVERLOAD_DECOMPOSITIONS}  # doctest: +SKIP
 """

@@ -64,7 +64,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     return simplify(functional)
 
 
-# ---------------------------------------------------------------------------------------------------------------- tables
+# --------------------------------------------------------------------------------------------------------------- tables
 
 #: Views whose result always shares memory, and how a new value of the view becomes a new value of its base:
 #: function(emitter, base value, new view value, args, kwargs) -> new base value.
@@ -125,8 +125,8 @@ def _require_torchs_way(program: ExportedProgram) -> None:
         while isinstance(source, fx.Node) and source.op == "call_function" and source.args:
             if source.target is aten.unfold.default and _leaves_gaps(source):
                 raise NotSupportedError(
-                    f"{source_of(node)}: {node.target} writes through unfold(), whose windows leave elements out, which "
-                    "PyTorch would set to zero; write to a slice of the tensor instead"
+                    f"{source_of(node)}: {node.target} writes through unfold(), whose windows leave elements out, "
+                    "which PyTorch would set to zero; write to a slice of the tensor instead"
                 )
             source = source.args[0]
 
@@ -241,16 +241,16 @@ def _functional_form(op: OpOverload) -> OpOverload:
     return form
 
 
-# -------------------------------------------------------------------------------------------------------------- the walk
+# ------------------------------------------------------------------------------------------------------------- the walk
 
 
 class Functionalizer:
     """One walk over one program.
 
-    Tensors of the old graph are *roots* (memory of their own) or views of a parent. ``_value`` holds each one's newest node
-    in the new graph; ``_version`` counts the writes to a root, ``_seen`` says at which count a view's value was taken.
-    ``_maybe`` holds, for a root that may in truth be a view (``reshape``), what it may share memory with, and the
-    version of that. Reading it after a later write, or writing it, is where the analysis stops being certain.
+    Tensors of the old graph are *roots* (memory of their own) or views of a parent. ``_value`` holds each one's newest
+    node in the new graph; ``_version`` counts the writes to a root, ``_seen`` says at which count a view's value was
+    taken. ``_maybe`` holds, for a root that may in truth be a view (``reshape``), what it may share memory with, and
+    the version of that. Reading it after a later write, or writing it, is where the analysis stops being certain.
     """
 
     def __init__(self, program: ExportedProgram, writer: GraphWriter | None = None) -> None:

@@ -1,11 +1,13 @@
 """Higher-order operators that stand for a computation: the computation takes their place in the graph.
 
-``torch.export`` leaves calls in the graph that hold a body and say something about it. ``invoke_subgraph`` says that it is one
-region for a compiler, ``hints_wrapper`` brings hints, a checkpoint is about training. A program needs the computation only.
-Branches and loops are not of this kind; control_flow.py writes them.
+``torch.export`` leaves calls in the graph that hold a body and say something about it. ``invoke_subgraph`` says that it
+is one region for a compiler, ``hints_wrapper`` brings hints, a checkpoint is about training. A program needs the
+computation only. Branches and loops are not of this kind; control_flow.py writes them.
 
-* ``inline_wrappers`` puts bodies in the place of their calls. It runs before functionalize.py, so that bodies may write.
-* ``expand_operators`` writes ``flex_attention`` and ``out_dtype`` with operators, as eager PyTorch computes them. It runs after
+* ``inline_wrappers`` puts bodies in the place of their calls. It runs before functionalize.py, so that bodies may
+  write.
+* ``expand_operators`` writes ``flex_attention`` and ``out_dtype`` with operators, as eager PyTorch computes them. It
+  runs after
   functionalize.py, which leaves score and mask functions in a form that can be traced.
 
     >>> program = expand_operators(functionalize(inline_wrappers(exported)))  # doctest: +SKIP

@@ -1,7 +1,7 @@
 """Control flow: torch's higher-order operators as nodes of the IR with regions.
 
-A region captures values from around it, so an operand that every branch sees unchanged needs no input: it is the captured
-value itself. What changes from turn to turn (a slice, a carried value) is an input of the region.
+A region captures values from around it, so an operand that every branch sees unchanged needs no input: it is the
+captured value itself. What changes from turn to turn (a slice, a carried value) is an input of the region.
 """
 
 from collections.abc import Callable

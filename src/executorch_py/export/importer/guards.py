@@ -1,8 +1,9 @@
-"""What torch.export assumed about the sizes of inputs, beyond the bounds of each dim, as checks at the start of a method.
+"""What torch.export assumed about the sizes of inputs, beyond the bounds of each dim, as checks at the start of a
+method.
 
-Tracing a model asks questions about sizes: is ``x.shape[0] % 2 == 0``, is ``x.shape[0] > 3``? The answers became part of
-the graph, which is wrong for inputs that would answer otherwise. Bounds, equal dims and derived dims need no check here:
-the file's table of shapes has them. A guard that follows from the bounds costs nothing, either.
+Tracing a model asks questions about sizes: is ``x.shape[0] % 2 == 0``, is ``x.shape[0] > 3``? The answers became part
+of the graph, which is wrong for inputs that would answer otherwise. Bounds, equal dims and derived dims need no check
+here: the file's table of shapes has them. A guard that follows from the bounds costs nothing, either.
 """
 
 import functools
@@ -62,8 +63,8 @@ def _guards(importer: Builder, placeholders: list[fx.Node]) -> list[sympy.Basic]
 def _refuse(importer: Builder, node: fx.Node, text: str) -> None:
     importer.refuse(
         node,
-        f"torch.export assumes {text} of the inputs, which cannot be checked at run time; without the check other inputs "
-        "would get wrong results. Give these dims a fixed size, or compute what depends on them from tensors",
+        f"torch.export assumes {text} of the inputs, which cannot be checked at run time; without the check other "
+        "inputs would get wrong results. Give these dims a fixed size, or compute what depends on them from tensors",
     )
 
 

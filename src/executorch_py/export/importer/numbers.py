@@ -1,7 +1,7 @@
 """Functions of numbers that have no primitive operator: ATen's, applied to tensors without dimensions.
 
-For sizes and numbers of the data, in the graph (symbolic_ops.py) and in what torch.export assumed of them (guards.py). What is
-computed is what Python computes: floats are doubles, ints have 64 bits.
+For sizes and numbers of the data, in the graph (symbolic_ops.py) and in what torch.export assumed of them (guards.py).
+What is computed is what Python computes: floats are doubles, ints have 64 bits.
 """
 
 from typing import Any

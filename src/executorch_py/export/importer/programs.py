@@ -133,7 +133,8 @@ def _constant_value(imported: Imported, state: ProgramState, method: str, index:
     if isinstance(value, (bool, int, float, str)):
         return value
     raise NotSupportedError(
-        f"constant method '{method}' returns a {type(value).__name__}; ints, floats, bools, strings and tensors can be returned"
+        f"constant method '{method}' returns a {type(value).__name__}; ints, floats, bools, strings and tensors can be "
+        "returned"
     )
 
 
@@ -281,7 +282,7 @@ class MethodImporter:
             return str(value)
         return self.refuse(node, f"the method returns a {type(value).__name__}, which has no form in a program")
 
-    # ---------------------------------------------------------------------------------------------------------- the nodes
+    # -------------------------------------------------------------------------------------------------------- the nodes
 
     def _node(self, node: fx.Node) -> None:
         if node.op == "get_attr":
@@ -359,7 +360,7 @@ class MethodImporter:
         data = kept.data_ptr() if kept.numel() else 0
         return self.builder.constant(symbol, kind, data, kept, self._file_of(node, symbol, kept))
 
-    # ------------------------------------------------------------------------------------- used by the neighbouring files
+    # ----------------------------------------------------------------------------------- used by the neighbouring files
 
     def value(self, node: fx.Node) -> Any:
         """The IR value (or list of values) of an fx node."""
@@ -405,8 +406,8 @@ class MethodImporter:
                     node,
                     "a complex input or output has no form in a program; use torch.view_as_real"
                     if written is None
-                    else f"buffer '{written}' is complex and the method writes it, which has no form in a program; register "
-                    "torch.view_as_real of it, and use torch.view_as_complex where it is read",
+                    else f"buffer '{written}' is complex and the method writes it, which has no form in a program; "
+                    "register torch.view_as_real of it, and use torch.view_as_complex where it is read",
                 )
             if value.layout != torch.strided:
                 self.refuse(

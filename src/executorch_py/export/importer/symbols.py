@@ -198,8 +198,8 @@ def named_symbols(program: ExportedProgram) -> set[sympy.Symbol]:
 def least_sizes(program: ExportedProgram) -> dict[sympy.Symbol, int]:
     """Sizes that symbols have at least, although torch's program takes smaller ones, which it was not traced for.
 
-    That is 2 where a squeeze would remove a dim of 1, and what a slice takes whose result has a constant size (``x[:2]``).
-    Of a ``Dim`` that only derived ones are made of it is what the user gave.
+    That is 2 where a squeeze would remove a dim of 1, and what a slice takes whose result has a constant size
+    (``x[:2]``). Of a ``Dim`` that only derived ones are made of it is what the user gave.
     """
     least: dict[sympy.Symbol, int] = {}
     for symbol, size in _roots_of_derived(program):
@@ -238,8 +238,8 @@ def _let_in(bounds: Any) -> Any:
 
 
 def _roots_of_derived(program: ExportedProgram) -> Iterator[tuple[sympy.Symbol, int]]:
-    """Lower bounds of symbols that are the size of no input, from those of dims that are derived from them: 2 for s where
-    2*s is at least 4. torch.export keeps the user's bounds of such a ``Dim`` with the derived dims only.
+    """Lower bounds of symbols that are the size of no input, from those of dims that are derived from them: 2 for s
+    where 2*s is at least 4. torch.export keeps the user's bounds of such a ``Dim`` with the derived dims only.
     """
     sizes = set()
     for node in program.graph.find_nodes(op="placeholder"):

@@ -1,4 +1,6 @@
-"""Partitioners from a table of operators: one small class an operator says whether a node is taken and with what around it."""
+"""Partitioners from a table of operators: one small class an operator says whether a node is taken and with what around
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ class PartitionerConfig(ABC):
 
 
 class ConfigerationBasedPartitioner(Partitioner):
-    """Asks the configuration of each node's operator; what goes together stays together. (The name is the published one.)
+    """Asks the configuration of each node's operator; what goes together stays together. (The name is the published
+    one.)
 
     Args:
         delegation_spec: Who takes the nodes.

@@ -1,4 +1,6 @@
-"""Partitions from patterns and from a rule per node, under the published function names; torch's partitioner does the work."""
+"""Partitions from patterns and from a rule per node, under the published function names; torch's partitioner does the
+work.
+"""
 
 from typing import Any
 
