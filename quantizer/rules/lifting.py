@@ -27,6 +27,7 @@ from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils import _pytree as pytree
 
 from executorch_py.errors import InternalError
+from executorch_py.graphs.modules import module_of, with_free_names
 from executorch_py.graphs.nodes import fake_mode_of, module_attribute
 from executorch_py.graphs.rewriting import argument_of, with_guards_of
 
@@ -74,12 +75,13 @@ def copied(graph: fx.Graph) -> fx.Graph:
 
 
 def unlift(program: ExportedProgram) -> fx.GraphModule:
-    """What ``program.module(check_guards=False)`` gives, without its checks of inputs.
+    """What ``module_of(program, check_guards=False)`` gives, without checks of inputs.
 
     Its code is written when it runs.
     """
     if program.verifiers[0].dialect != "TRAINING":
-        return program.module(check_guards=False)
+        return module_of(program, check_guards=False)
+    program = with_free_names(program)
     signature, call = program.graph_signature, program.module_call_graph[0]
     module = LazyGraphModule(program.graph_module, copied(program.graph))
     module.meta.update(program.graph_module.meta)

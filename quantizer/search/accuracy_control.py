@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 from executorch_py.devtools.quantization.batches import calls
 from executorch_py.devtools.quantization.task_metric import Metric, measured
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError
+from executorch_py.graphs.modules import module_of
 from executorch_py.lowering.edge import to_edge_transform_and_lower
 from executorch_py.lowering.program import ExecutorchProgramManager
 from executorch_py.module import Module, load
@@ -235,7 +236,7 @@ def quantize_to_accuracy(
         )
     if not sweep_metric:
         data = data_to_measure(data, calibration_data)
-    eager = model.module() if isinstance(model, ExportedProgram) else model
+    eager = module_of(model) if isinstance(model, ExportedProgram) else model
     exact = measured(metric, eager, "the float model")
     if not math.isfinite(exact):  # an infinite loss would permit everything
         what = "NaN" if math.isnan(exact) else "infinite"

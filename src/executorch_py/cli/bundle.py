@@ -35,9 +35,10 @@ def _bundle(arguments: argparse.Namespace) -> int:
 
     from executorch_py.devtools import BundledProgram, MethodTestCase, MethodTestSuite
     from executorch_py.devtools.bundled_program.serialize import serialize_from_bundled_program_to_flatbuffer
+    from executorch_py.graphs.modules import module_of
 
     model, inputs, kwargs = model_of(arguments.model)
-    model = model.module() if isinstance(model, torch.export.ExportedProgram) else model
+    model = module_of(model) if isinstance(model, torch.export.ExportedProgram) else model
     with torch.no_grad():
         case = MethodTestCase((inputs, kwargs), model(*inputs, **kwargs))
     bundled = BundledProgram(None, [MethodTestSuite(arguments.method, [case])], arguments.program)

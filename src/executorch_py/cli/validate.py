@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
 
 def _validate(arguments: argparse.Namespace) -> int:
     from executorch_py.devtools.validate import Tolerance, validate
+    from executorch_py.graphs.modules import module_of
 
     tolerance = None
     if arguments.tolerance is not None or arguments.min_sqnr is not None:
@@ -42,7 +43,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     model, inputs, kwargs = model_of(arguments.model)
     report = validate(
         arguments.program,
-        model.module() if hasattr(model, "graph_signature") else model,
+        module_of(model) if hasattr(model, "graph_signature") else model,
         inputs,
         example_kwargs=kwargs,
         method=arguments.method,

@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import keyword
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +31,9 @@ from executorch_py.devtools.inspector.record_map import nodes_by_handle
 from executorch_py.devtools.inspector.reference import Pair, pairs_of, placeholders_of, values_of
 from executorch_py.devtools.quantization.matching import match_graphs
 from executorch_py.devtools.validate import as_module, load_compiled
-from executorch_py.errors import ExecutorchError, InvalidTypeError, NotSupportedError, OutOfResourcesError
+from executorch_py.errors import ExecutorchError, InvalidTypeError, OutOfResourcesError
 from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
+from executorch_py.graphs.modules import module_of
 from executorch_py.graphs.nodes import kind_of
 from executorch_py.graphs.sources import source_of
 from executorch_py.lowering.delegated import Delegated
@@ -125,7 +125,6 @@ def first_divergence(
         InvalidArgumentError: An input has sizes that the program does not take; names it and both sides.
         InvalidTypeError: ``program`` is a file or a loaded program; an input is of another dtype.
         NotFoundError: There is no such method.
-        NotSupportedError: PyTorch makes no module of the model's program.
     """
     if not isinstance(program, ExecutorchProgramManager):
         raise InvalidTypeError(
@@ -355,14 +354,7 @@ def _eager_values(
         warnings.filterwarnings(
             "ignore", "The tensor attributes", UserWarning
         )  # weights of a recurrent layer are several names
-        try:
-            own, theirs = edge.module(), floats.module()
-        except SyntaxError:
-            names = ", ".join(map(repr, _no_names(model))) or "a module"
-            raise NotSupportedError(
-                f"PyTorch makes no module of this program, as {names} is a keyword of Python, or has quotes or line "
-                "breaks: give that module, parameter or buffer another name"
-            ) from None
+        own, theirs = module_of(edge), module_of(floats)
     match = match_graphs(theirs, own)
     values = {node.name: value for node, value in values_of(floats, _copies(leaves)).items()}
     counterparts = {node.name: other.name for node, other in match.values.items()}
@@ -371,12 +363,6 @@ def _eager_values(
         for node in edge.graph.nodes
         if node.name in counterparts and isinstance(values.get(counterparts[node.name]), torch.Tensor)
     }
-
-
-def _no_names(program: ExportedProgram) -> list[str]:
-    """Names in the paths of parameters and buffers that no Python source can have behind a dot."""
-    parts = {part for path in [*program.state_dict, *program.constants] for part in path.split(".")}
-    return sorted(part for part in parts if keyword.iskeyword(part) or set(part) & set("'\"\n\r"))
 
 
 def _without_fusion(program: ExecutorchProgramManager) -> list[str]:

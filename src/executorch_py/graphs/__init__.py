@@ -5,6 +5,7 @@ rewriting.py        writes a new graph from an old one, and the ExportedProgram 
 patterns.py         several nodes that compute one thing, as formulas
 nodes.py            what quantize and dequantize nodes say
 quantization.py     to what a tensor is quantized, as data
+modules.py          programs as modules, whatever names their parameters have
 state.py            buffers of graphs that are run to be measured
 macs.py             multiply-accumulates, operator by operator
 modes.py            whether a module or a program trains

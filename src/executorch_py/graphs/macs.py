@@ -22,6 +22,7 @@ from executorch_py._shown import Told
 from executorch_py.errors import InvalidTypeError
 from executorch_py.text_table import aligned
 
+from .modules import module_of
 from .nodes import REARRANGING, constant_nodes, is_value_preserving, kind_of, op_name
 from .sources import source_of
 from .state import state_kept
@@ -93,7 +94,7 @@ def count_macs(model: Any, example_inputs: Sequence[Any], example_kwargs: dict[s
         example_kwargs: Keyword arguments.
     """
     if isinstance(model, ExportedProgram):
-        model = model.module()
+        model = module_of(model)
     if not isinstance(model, fx.GraphModule):
         raise InvalidTypeError(f"model is an ExportedProgram or a GraphModule, not {type(model).__name__}")
     counter = _Counter(model)

@@ -12,6 +12,7 @@ import torch
 from torch.export import ExportedProgram
 
 from executorch_py.errors import InvalidArgumentError, InvalidStateError, InvalidTypeError, NotFoundError
+from executorch_py.graphs.modules import module_of
 from executorch_py.lowering.edge import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.lowering.program import ExecutorchProgramManager
 
@@ -158,7 +159,7 @@ class ExportSession:
             shapes = tuple(
                 {0: torch.export.Dim.AUTO} if isinstance(x, torch.Tensor) and x.dim() else None for x in example
             )
-        captured = torch.export.export(model, example, dynamic_shapes=shapes, strict=self.recipe.strict).module()
+        captured = module_of(torch.export.export(model, example, dynamic_shapes=shapes, strict=self.recipe.strict))
         captured = _after(recipe.pre_prepare_passes, captured)
         prepared = (prepare_qat_pt2e if recipe.is_qat else prepare_pt2e)(captured, quantizer)
         prepared = _after(recipe.post_prepare_passes, prepared)

@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree
 
 from executorch_py.errors import InvalidArgumentError, InvalidTypeError
+from executorch_py.graphs.modules import module_of
 from executorch_py.graphs.nodes import GROUP_SIZE, kind_of, op_name
 from executorch_py.graphs.sources import source_of
 from executorch_py.graphs.state import State, own_state
@@ -153,7 +154,7 @@ def _float_graph(model: Any, first: tuple[tuple[Any, ...], dict[str, Any]], dyna
 def _graph_module(model: Any, which: str) -> fx.GraphModule:
     """A copy of the graph, so that runs change nothing of the user's."""
     if isinstance(model, ExportedProgram):
-        return own_state(model.module())  # type: ignore[arg-type]
+        return own_state(module_of(model))
     if isinstance(model, fx.GraphModule):
         return copy.deepcopy(model)
     hint = " or a torch.nn.Module" if which == "float" else ", what convert_pt2e gives"
