@@ -1,6 +1,9 @@
 // Products and look-ups that take floats and integer weights: et::dynamic_linear quantizes its input at run time and
 // sums integers; et::weight_only_linear and et::quantized_embedding scale the weight.
 #include "kernels/quantized/op_weight_only.h"
+
+#include <algorithm>
+
 #include "kernels/portable/convert.h"
 #include "kernels/quantized/float_products.h"
 
@@ -79,10 +82,16 @@ Error quantized_embedding_out(KernelContext& context, const Tensor& weight, cons
   for (int64_t i = 0; i < indices.numel(); ++i) {
     const int64_t index = portable::index_at(indices, i);
     const int8_t* const row = weights.row(index, static_cast<int8_t*>(memory));
-    for (int64_t c = 0; c < columns; ++c) {
-      const int64_t g = c / scales.group_size();
-      *to++ = (static_cast<float>(row[c]) - scales.zero_point(index, g)) * scales.scale(index, g);
+    for (int64_t first = 0; first < columns; first += scales.group_size()) {
+      const int64_t g = first / scales.group_size();
+      const float zero = scales.zero_point(index, g);
+      const float scale = scales.scale(index, g);
+      const int64_t end = std::min(columns, first + scales.group_size());
+      for (int64_t c = first; c < end; ++c) {
+        to[c] = (static_cast<float>(row[c]) - zero) * scale;
+      }
     }
+    to += columns;
   }
   return Error::Ok;
 }

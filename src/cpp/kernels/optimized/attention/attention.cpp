@@ -11,11 +11,9 @@
 
 #include <cmath>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
-#include "kernels/optimized/vec/math-inl.h"
+#include "kernels/optimized/vec/softmax-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
 #include "kernels/optimized/vec/vectors-inl.h"
@@ -61,13 +59,6 @@ template <class T>
 using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Tag<T>>;
-
-HWY_INLINE Vec<float> exponential(Vec<float> x) { return exp(Tag<float>(), x); }
-HWY_INLINE Vec<double> exponential(Vec<double> x) {
-  const Tag<double> d;
-  const auto e = hn::Exp(d, hn::Max(x, hn::Set(d, -1000.0)));  // 0 there; Highway's does not take -infinity
-  return hn::IfThenElse(hn::IsNaN(x), x, e);
-}
 
 // Accumulators of a tile of kRows x 2 vectors, with the operands, fill the registers: 32 of 64 bytes or 16 of 32 bytes.
 constexpr size_t kRows = hn::MaxLanes(Tag<float>()) >= 16 ? 12 : 6;
@@ -187,6 +178,19 @@ HWY_INLINE void add_values(const T* weights, const T* value, size_t count, size_
   }
 }
 
+/// Which bytes are not 0, for the lanes of d.
+template <class D, class Whole>
+HWY_INLINE hn::Mask<D> are_not_zero(D d, Whole whole, const uint8_t* p, size_t left) {
+  const hn::RebindToUnsigned<D> wide;
+  const hn::Rebind<uint32_t, D> words;
+  const auto v = hn::PromoteTo(words, load(hn::Rebind<uint8_t, D>(), whole, p, left));
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(wide, v), hn::Zero(wide)));
+  } else {
+    return hn::RebindMask(d, hn::Ne(v, hn::Zero(wide)));
+  }
+}
+
 /// Scales and masks one row of scores, and turns it into weights e^(score - maximum). Returns the factor by which
 /// earlier output and sum of the row shrink.
 template <class T>
@@ -200,42 +204,35 @@ HWY_INLINE T weigh_row(const AttentionTask<T>& task, T* scores, size_t row, size
   const V scale = hn::Set(d, task.scale);
   const int64_t mask_at =
       static_cast<int64_t>(row) * task.mask_row + static_cast<int64_t>(first_key) * task.mask_column;
-  if (task.mask_f != nullptr && task.mask_column == 1) {
+  if (task.mask_f != nullptr) {
+    const T* const mask = task.mask_f + mask_at;
+    const V one = hn::Set(d, task.mask_column == 0 ? *mask : T(0));  // one number for the row
     over_vectors<T>(visible, [&](auto whole, size_t j, size_t left) HWY_ATTR {
-      const V s = hn::Mul(load(d, whole, scores + j, left), scale);
-      store(d, whole, hn::Add(s, load(d, whole, task.mask_f + mask_at + j, left)), scores + j, left);
+      const V added = task.mask_column == 0 ? one : load(d, whole, mask + j, left);
+      store(d, whole, hn::MulAdd(load(d, whole, scores + j, left), scale, added), scores + j, left);
     });
   } else {
+    const uint8_t* const mask = task.mask_b == nullptr ? nullptr : task.mask_b + mask_at;
+    const bool is_seen = mask == nullptr || task.mask_column != 0 || *mask != 0;  // one for the row
     over_vectors<T>(visible, [&](auto whole, size_t j, size_t left) HWY_ATTR {
-      store(d, whole, hn::Mul(load(d, whole, scores + j, left), scale), scores + j, left);
+      V s = hn::Mul(load(d, whole, scores + j, left), scale);
+      if (mask != nullptr && task.mask_column != 0) {
+        s = hn::IfThenElse(are_not_zero(d, whole, mask + j, left), s, hn::Set(d, kMinusInfinity));
+      }
+      store(d, whole, is_seen ? s : hn::Set(d, kMinusInfinity), scores + j, left);
     });
-    if (task.mask_f != nullptr) {
-      for (size_t j = 0; j < visible; ++j) {
-        scores[j] += task.mask_f[mask_at];  // one number for the row
-      }
-    } else if (task.mask_b != nullptr) {
-      for (size_t j = 0; j < visible; ++j) {
-        scores[j] = task.mask_b[mask_at + static_cast<int64_t>(j) * task.mask_column] != 0 ? scores[j] : kMinusInfinity;
-      }
-    }
   }
   for (size_t j = visible; j < count; ++j) {
     scores[j] = kMinusInfinity;
   }
   const T before = task.maximum[row];
-  const T block = max_of(scores, count);
-  const T maximum = block > before || std::isnan(block) ? block : before;
+  const T block = largest_number(scores, count);
+  const T maximum = block > before ? block : before;
   const T subtracted = maximum == kMinusInfinity ? T(0) : maximum;  // a row that sees nothing yet
-  const V m = hn::Set(d, subtracted);
-  V sum = hn::Zero(d);
-  over_vectors<T>(count, [&](auto whole, size_t j, size_t left) HWY_ATTR {
-    const V e = exponential(hn::Sub(load(d, whole, scores + j, left), m));
-    store(d, whole, e, scores + j, left);
-    sum = hn::Add(sum, decltype(whole)::value ? e : hn::IfThenElseZero(hn::FirstN(d, left), e));
-  });
+  const T sum = sum_of_powers<true>(scores, scores, count, subtracted);
   const T factor = before == kMinusInfinity ? T(0) : std::exp(before - subtracted);
   task.maximum[row] = maximum;
-  task.sum[row] = task.sum[row] * factor + hn::ReduceSum(d, sum);
+  task.sum[row] = task.sum[row] * factor + sum;
   return factor;
 }
 

@@ -4,14 +4,11 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <cmath>
-#include <type_traits>
-
-#include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/optimized/vec/float_tensors.h"
 #include "kernels/optimized/vec/lines.h"
-#include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/offering.h"
+#include "kernels/optimized/vec/softmax-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/vectors-inl.h"
 #include "kernels/portable/shape.h"
@@ -20,84 +17,89 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::norm::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
-/// e^x for x <= 0 and NaN, which Highway's takes for a number below all.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_of(D d, V x) {
-  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
-  } else {
-    return exp(d, x);
+/// `rows` rows of n elements, one behind the other.
+template <class T>
+void SoftmaxRows(const T* x, T* y, size_t rows, size_t n, bool log) {
+  const hn::ScalableTag<T> d;
+  for (size_t r = 0; r < rows; ++r, x += n, y += n) {
+    const T m = largest_number(x, n);
+    if (log) {
+      const auto vm = hn::Set(d, m);
+      const auto log_sum = hn::Set(d, std::log(sum_of_powers<false>(x, y, n, m)));
+      over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+        store(d, whole, hn::Sub(hn::Sub(load(d, whole, x + i, left), vm), log_sum), y + i, left);
+      });
+    } else {
+      const auto scale = hn::Set(d, T(1) / sum_of_powers<true>(x, y, n, m));
+      over_vectors<T>(n, [&](auto whole, size_t i, size_t left)
+                             HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left); });
+    }
   }
 }
 
-/// y[i] = e^(x[i] - m), and their sum.
-template <class T>
-HWY_INLINE T exp_and_sum(const T* x, T* y, size_t n, T m) {
+/// Softmax along n rows that are `stride` apart, for kVectors vectors of columns; whole: else the first `left` columns
+/// of one vector.
+template <size_t kVectors, class Whole, class T>
+HWY_INLINE void softmax_of_columns(Whole whole, const T* x, T* y, size_t n, size_t stride, size_t left, bool log) {
   const hn::ScalableTag<T> d;
-  const auto vm = hn::Set(d, m);
-  auto sum = hn::Zero(d);
-  over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    const auto e = exp_of(d, hn::Sub(load(d, whole, x + i, left), vm));
-    store(d, whole, e, y + i, left);
-    sum = hn::Add(sum, decltype(whole)::value ? e : hn::IfThenElseZero(hn::FirstN(d, left), e));
-  });
-  return hn::ReduceSum(d, sum);
-}
-
-template <class T>
-void SoftmaxRow(const T* x, T* y, size_t n) {
-  const hn::ScalableTag<T> d;
-  const auto scale = hn::Set(d, T(1) / exp_and_sum(x, y, n, max_of(x, n)));
-  over_vectors<T>(n, [&](auto whole, size_t i, size_t left)
-                         HWY_ATTR { store(d, whole, hn::Mul(load(d, whole, y + i, left), scale), y + i, left); });
-}
-
-template <class T>
-void LogSoftmaxRow(const T* x, T* y, size_t n) {
-  const hn::ScalableTag<T> d;
-  const T m = max_of(x, n);
-  const auto vm = hn::Set(d, m);
-  const auto log_sum = hn::Set(d, std::log(exp_and_sum(x, y, n, m)));
-  over_vectors<T>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-    store(d, whole, hn::Sub(hn::Sub(load(d, whole, x + i, left), vm), log_sum), y + i, left);
-  });
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+  V m[kVectors], sum[kVectors];
+  for (size_t k = 0; k < kVectors; ++k) {
+    m[k] = hn::Set(d, -std::numeric_limits<T>::infinity());
+    sum[k] = hn::Zero(d);
+  }
+  for (size_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k) {
+      m[k] = hn::Max(load(d, whole, x + i * stride + k * lanes, left), m[k]);
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k) {
+      const size_t at = i * stride + k * lanes;
+      const V e = exp_below_one(d, hn::Sub(load(d, whole, x + at, left), m[k]));
+      sum[k] = hn::Add(sum[k], e);
+      if (!log) {
+        store(d, whole, e, y + at, left);
+      }
+    }
+  }
+  for (size_t k = 0; k < kVectors; ++k) {
+    if (log) {
+      HWY_ALIGN T sums[hn::MaxLanes(d)];
+      hn::Store(sum[k], d, sums);
+      for (size_t j = 0; j < HWY_MIN(left, lanes); ++j) {
+        sums[j] = std::log(sums[j]);
+      }
+      sum[k] = hn::Load(d, sums);
+    } else {
+      sum[k] = hn::Div(hn::Set(d, T(1)), sum[k]);
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
+    for (size_t k = 0; k < kVectors; ++k) {
+      const size_t at = i * stride + k * lanes;
+      const V v = log ? hn::Sub(hn::Sub(load(d, whole, x + at, left), m[k]), sum[k])
+                      : hn::Mul(load(d, whole, y + at, left), sum[k]);
+      store(d, whole, v, y + at, left);
+    }
+  }
 }
 
 /// Columns [n, count] with `stride` floats from one row to the next: softmax along n for each of `count` columns.
 template <class T>
 void SoftmaxColumns(const T* x, T* y, size_t n, size_t count, size_t stride, bool log) {
-  const hn::ScalableTag<T> d;
-  over_vectors<T>(count, [&](auto whole, size_t c, size_t left) HWY_ATTR {
-    auto m = load(d, whole, x + c, left);
-    for (size_t i = 1; i < n; ++i) {
-      const auto v = load(d, whole, x + i * stride + c, left);
-      m = hn::IfThenElse(hn::Or(hn::Gt(v, m), hn::IsNaN(v)), v, m);
-    }
-    auto sum = hn::Zero(d);
-    for (size_t i = 0; i < n; ++i) {
-      const auto e = exp_of(d, hn::Sub(load(d, whole, x + i * stride + c, left), m));
-      sum = hn::Add(sum, e);
-      if (!log) {
-        store(d, whole, e, y + i * stride + c, left);
-      }
-    }
-    if (log) {
-      HWY_ALIGN T sums[hn::MaxLanes(d)];
-      hn::Store(sum, d, sums);
-      for (size_t k = 0; k < left; ++k) {
-        sums[k] = std::log(sums[k]);
-      }
-      const auto log_sum = hn::Load(d, sums);
-      for (size_t i = 0; i < n; ++i) {
-        const auto v = hn::Sub(hn::Sub(load(d, whole, x + i * stride + c, left), m), log_sum);
-        store(d, whole, v, y + i * stride + c, left);
-      }
-      return;
-    }
-    const auto scale = hn::Div(hn::Set(d, T(1)), sum);
-    for (size_t i = 0; i < n; ++i) {
-      store(d, whole, hn::Mul(load(d, whole, y + i * stride + c, left), scale), y + i * stride + c, left);
-    }
+  constexpr size_t kVectors = 4;
+  const size_t lanes = hn::Lanes(hn::ScalableTag<T>());
+  size_t c = 0;
+  for (; c + kVectors * lanes <= count; c += kVectors * lanes) {
+    softmax_of_columns<kVectors>(std::true_type(), x + c, y + c, n, stride, lanes, log);
+  }
+  over_vectors<T>(count - c, [&](auto whole, size_t i, size_t left) HWY_ATTR {
+    softmax_of_columns<1>(whole, x + c + i, y + c + i, n, stride, left, log);
   });
 }
 
@@ -112,15 +114,15 @@ namespace {
 /// Tensors of one shape and order, computed in T.
 template <typename T>
 Error softmax_lines(KernelContext& context, const Tensor& self, int64_t dim, bool log, const Tensor& out) {
-  HWY_EXPORT_T(Row, SoftmaxRow<T>);
-  HWY_EXPORT_T(LogRow, LogSoftmaxRow<T>);
+  HWY_EXPORT_T(Rows, SoftmaxRows<T>);
   HWY_EXPORT_T(Columns, SoftmaxColumns<T>);
   ET_TRY(const T* const x, numbers_of<T>(context, self));
   ET_TRY(T* const y, numbers_for<T>(context, out));
-  const auto row = log ? HWY_DYNAMIC_POINTER_T(LogRow) : HWY_DYNAMIC_POINTER_T(Row);
+  const auto of_rows = HWY_DYNAMIC_POINTER_T(Rows);
   const auto of_columns = HWY_DYNAMIC_POINTER_T(Columns);
   for_each_line(
-      context, self, dim, 8, [&](size_t first, size_t n) { row(x + first, y + first, n); },
+      context, self, dim, 8,
+      [&](size_t first, size_t rows, size_t n) { of_rows(x + first, y + first, rows, n, log); },
       [&](size_t first, size_t columns, size_t n, size_t stride) {
         of_columns(x + first, y + first, n, columns, stride, log);
       });

@@ -122,7 +122,12 @@ class Backward {
   Backward(const Tensor& grad, const Tensor& output, const Tensor& out, bool log)
       : functions_(backward_functions<T>()), grad_(grad), output_(output), out_(out), log_(log) {}
 
-  /// n elements from `first` on.
+  /// Rows of n elements from `first` on.
+  void run_rows(size_t first, size_t rows, size_t n) const {
+    for (size_t r = 0; r < rows; ++r) {
+      run_row(first + r * n, n);
+    }
+  }
   void run_row(size_t first, size_t n) const {
     T grad[kChunk], output[kChunk], result[kChunk];
     double total = 0;
@@ -171,7 +176,8 @@ template <typename T>
 void run(KernelContext& context, const Tensor& grad, const Tensor& output, int64_t dim, const Tensor& out, bool log) {
   const Backward<T> backward(grad, output, out, log);
   for_each_line(
-      context, output, dim, log ? 8 : 3, [&](size_t first, size_t n) { backward.run_row(first, n); },
+      context, output, dim, log ? 8 : 3,
+      [&](size_t first, size_t rows, size_t n) { backward.run_rows(first, rows, n); },
       [&](size_t first, size_t columns, size_t n, size_t stride) { backward.run_columns(first, columns, n, stride); });
 }
 
