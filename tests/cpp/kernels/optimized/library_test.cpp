@@ -276,7 +276,7 @@ TEST_F(Library, Matmul) {
 
 TEST_F(Library, Softmax) {
   EXPECT_EQ(Call("aten::_softmax.out").tensor({64, 384}).integer(1).flag(false).out({64, 384}).chosen(),
-            kPriorityLibrary);
+            optimized::kPriorityOffering);
   Call("aten::_softmax.out")
       .tensor({5, 70, 37})
       .integer(-1)
