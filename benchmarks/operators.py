@@ -58,7 +58,7 @@ class Case:
         root, graph, inputs = torch.nn.Module(), torch.fx.Graph(), []
         for place, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and place not in self.constants:
-                inputs.append(leaf.contiguous())
+                inputs.append(leaf.detach().contiguous())
                 leaves[place] = graph.placeholder(f"x{len(inputs)}")
         for place in self.constants:
             root.register_buffer(f"weight{place}", leaves[place])
@@ -234,6 +234,7 @@ class Sides:
     def measure(self, case: Case, number: int, precision: str, reason: str | None) -> Row | None:
         """One row; None where a precision changes nothing."""
         from benchmarks import models
+        from benchmarks.peers.pool import Failed
         from tests.models.zoo import Method
 
         try:
@@ -250,7 +251,11 @@ class Sides:
             stem = self._folder / f"{number}"
             request = {"do": "load", "threads": 1, "clock": "processor", "settle": False}
             request["file"] = str(self._folder / precision / f"{number}.onnx")
-            self._pool.ask("onnxruntime", {**request, "inputs": f"{stem}.inputs.pt", "expected": f"{stem}.expected.pt"})
+            request |= {"inputs": f"{stem}.inputs.pt", "expected": f"{stem}.expected.pt"}
+            try:
+                self._pool.ask("onnxruntime", request)
+            except Failed as problem:
+                theirs, reason = False, f"onnxruntime: {problem}"
         rounds = []
         for _ in range(self._options.rounds):
             row = models.measure(case.name, ours, eager, 1, 1, self._options.block)
