@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstdarg>
-#include <cstdio>
 
 #include "base/default_log.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/name_log.h"
 
 namespace et {
@@ -23,11 +23,7 @@ void log_arguments(LogLevel level, const char* file, int line, const char* forma
     return;
   }
   char text[512];
-  const int written = vsnprintf(text, sizeof(text), format, arguments);
-  if (written < 0) {
-    return;
-  }
-  const size_t length = static_cast<size_t>(written) < sizeof(text) ? static_cast<size_t>(written) : sizeof(text) - 1;
+  const size_t length = format_arguments(text, sizeof(text), format, arguments);
   const LogRelay relay = g_relay.load(std::memory_order_acquire);
   if (relay == nullptr || !relay(level, file, line, text, length)) {
     hook(level, file, line, text, length);

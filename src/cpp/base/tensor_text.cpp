@@ -2,7 +2,8 @@
 
 #include <cinttypes>
 #include <cstdarg>
-#include <cstdio>
+
+#include "base/format.h"
 
 namespace et {
 namespace {
@@ -16,9 +17,8 @@ class TupleWriter {
   __attribute__((format(printf, 2, 3))) void append(const char* format, ...) {
     va_list numbers;
     va_start(numbers, format);
-    const int written = std::vsnprintf(text_ + used_, N - used_, format, numbers);
+    used_ += format_arguments(text_ + used_, N - used_, format, numbers);
     va_end(numbers);
-    used_ += written > 0 ? static_cast<size_t>(written) : 0;
   }
   void close(size_t num_items, bool is_whole) { append(!is_whole ? ", ...)" : num_items == 1 ? ",)" : ")"); }
 
@@ -55,7 +55,7 @@ ShapeText::ShapeText(FileSizes, Span<const int32_t> sizes) {
 }
 
 TensorText::TensorText(ScalarType dtype, const ShapeText& shape) {
-  std::snprintf(text, sizeof(text), "%s %s", to_string(dtype), shape.text);
+  format_text(text, sizeof(text), "%s %s", to_string(dtype), shape.text);
 }
 
 }  // namespace et

@@ -1,6 +1,5 @@
 #include "runtime/kernel.h"
 
-#include <cstdio>
 #include <cstring>
 
 #include "base/tensor_text.h"

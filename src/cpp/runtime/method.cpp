@@ -1,10 +1,10 @@
 #include "runtime/method.h"
 
 #include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/format.h"
 #include "runtime/method_loader.h"
 #include "runtime/method_state.h"
 #include "runtime/program_verifier.h"
@@ -58,7 +58,7 @@ struct UpperBound {
 
   explicit UpperBound(int64_t bound) {
     if (bound != INT64_MAX) {
-      snprintf(text, sizeof(text), "%" PRId64, bound);
+      format_text(text, sizeof(text), "%" PRId64, bound);
     }
   }
 };
@@ -84,7 +84,7 @@ __attribute__((cold, noinline, format(printf, 4, 5))) Error refuse_input(const M
   char text[320];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
+  format_arguments(text, sizeof(text), format, arguments);
   va_end(arguments);
   const std::string_view name = meta.input_name(i);
   return et::detail::log_error(ET_FILE_NAME, line_and_code,

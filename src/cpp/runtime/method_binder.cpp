@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/format.h"
 #include "base/name_log.h"
 #include "runtime/method_loader.h"
 #include "runtime/overlapped_kernel.h"
@@ -206,7 +207,7 @@ Error MethodLoader::classify_kernel_call(const Instruction& call, const Candidat
 }
 
 Error MethodLoader::report_missing() {
-  char names[320];
+  char names[320] = "";
   size_t length = 0;
   size_t num_missing = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
@@ -220,15 +221,13 @@ Error MethodLoader::report_missing() {
       log_name(buffer);
       continue;
     }
-    if (++num_missing > 1 && length + 2 < sizeof(names)) {
-      length += std::string_view(", ").copy(names + length, 2);
-    }
-    length += op.copy(names + length, sizeof(names) - length);
+    length += format_text(names + length, sizeof(names) - length, "%s%.*s", ++num_missing > 1 ? ", " : "",
+                          static_cast<int>(op.size()), op.data());
   }
   ET_CHECK_OR_RETURN(false, OperatorMissing,
-                     "method '%s' calls %zu operators that no registered kernel implements: %.*s; register a kernel "
+                     "method '%s' calls %zu operators that no registered kernel implements: %s; register a kernel "
                      "library that has them, or export with them decomposed or delegated",
-                     name(), num_missing, static_cast<int>(length), names);
+                     name(), num_missing, names);
   return Error::Ok;
 }
 

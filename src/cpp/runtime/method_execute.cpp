@@ -1,6 +1,6 @@
-#include <cstdio>
 #include <cstring>
 
+#include "base/format.h"
 #include "base/name_log.h"
 #include "runtime/debug_info.h"
 #include "runtime/method_state.h"
@@ -555,11 +555,11 @@ Error Method::State::fail(Error error, size_t index, int32_t step) {
   const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   char handle[24] = "";
   if (failure.debug_handle != 0) {
-    snprintf(handle, sizeof(handle), " (handle %u)", failure.debug_handle);
+    format_text(handle, sizeof(handle), " (handle %u)", failure.debug_handle);
   }
   char where[96];
-  snprintf(where, sizeof(where), "%s%.*s%s", is_step ? ", " : "", length(failure.step_name), failure.step_name.data(),
-           handle);
+  format_text(where, sizeof(where), "%s%.*s%s", is_step ? ", " : "", length(failure.step_name),
+              failure.step_name.data(), handle);
   if (failure.source_file.empty()) {
     ET_LOG_CONTEXT("method '%s', instruction %zu, %.*s%s: %s", plan->name()->c_str(), index,
                    length(failure.operator_name), failure.operator_name.data(), where, to_string(error));

@@ -1,10 +1,10 @@
 #include "runtime/program_verifier.h"
 
 #include <cstdarg>
-#include <cstdio>
 
 #include "base/checked_math.h"
 #include "base/dtype.h"
+#include "base/format.h"
 #include "runtime/tensor.h"
 
 namespace et::runtime {
@@ -165,7 +165,7 @@ class Verifier {
     char text[320];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    format_arguments(text, sizeof(text), format, arguments);
     va_end(arguments);
     return what_ == nullptr ? detail::log_error(ET_FILE_NAME, line_and_code, "method '%s': %s", name_, text)
                             : et::detail::log_error(ET_FILE_NAME, line_and_code, "method '%s': %s %u: %s", name_, what_,

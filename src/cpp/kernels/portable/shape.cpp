@@ -1,7 +1,5 @@
 #include "kernels/portable/shape.h"
 
-#include <cstdio>
-
 #include "base/checked_math.h"
 #include "kernels/portable/dispatch.h"
 

@@ -15,13 +15,30 @@ namespace {
 
 constexpr size_t kLineLength = 80;
 
-void write_message(LogLevel, const char*, int, const char* message, size_t length) {
+void write_line(const char* text, size_t length) {
   char line[kLineLength + 2];
-  const size_t kept = length < kLineLength ? length : kLineLength;
-  memcpy(line, message, kept);
-  line[kept] = '\n';
-  line[kept + 1] = '\0';
+  memcpy(line, text, length);
+  line[length] = '\n';
+  line[length + 1] = '\0';
   board::write(line);
+}
+
+/// Breaks texts between words; without texts there are names of operators only, cut off.
+void write_message(LogLevel, const char*, int, const char* message, size_t length) {
+#ifndef ET_STRIP_MESSAGES
+  while (length > kLineLength) {
+    size_t end = kLineLength;
+    while (end > 0 && message[end] != ' ') {
+      --end;
+    }
+    const size_t kept = end == 0 ? kLineLength : end;
+    write_line(message, kept);
+    const size_t next = end == 0 ? kept : kept + 1;
+    message += next;
+    length -= next;
+  }
+#endif
+  write_line(message, length < kLineLength ? length : kLineLength);
 }
 
 void write_lack_of(const char* name, size_t nbytes, const char* end) {

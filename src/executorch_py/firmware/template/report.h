@@ -22,7 +22,7 @@ class Pool final : public et::runtime::MemoryAllocator {
   size_t lacked_ = 0;
 };
 
-/// Has the runtime write the operator that fails; a build with texts writes the beginnings of these.
+/// Has the runtime write the operator that fails. A build with texts writes what is wrong, in lines of 80 characters.
 void install_log();
 
 using board::write_number;

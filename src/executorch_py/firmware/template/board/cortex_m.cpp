@@ -142,11 +142,6 @@ extern "C" {
 
 void __cxa_pure_virtual() { fault_handler(); }
 
-#if !defined(ET_STRIP_MESSAGES)
-// snprintf, which writes the texts of errors, refers to a heap for other uses than ours.
-__attribute__((used)) void* _sbrk(ptrdiff_t) { return reinterpret_cast<void*>(-1); }
-#endif
-
 // Puts memory into the state that C++ expects, and runs the program.
 __attribute__((noreturn, noinline)) void start() {
   const uint32_t* from = &__data_load;
