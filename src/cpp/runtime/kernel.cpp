@@ -48,7 +48,9 @@ bool PrepareContext::is_constant(const EValue& value) const { return query_ != n
 Error KernelRegistry::add(const KernelTable& table) {
   ET_CHECK_OR_RETURN(count_ < kMaxTables, RegistrationExceedingMaxKernels,
                      "%zu tables of kernels are registered already", count_);
-  tables_[count_++] = table;
+  KernelTable& added = tables_[count_++];
+  added = table;
+  added.library = table.library == nullptr ? "" : table.library;
   return Error::Ok;
 }
 

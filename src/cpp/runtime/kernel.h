@@ -149,7 +149,7 @@ struct Kernel {
 /// The kernels of one library, and what tools say about them.
 struct KernelTable {
   Span<const Kernel> kernels;
-  const char* library = "";  ///< "portable", "optimized", a backend's or a plug-in's name
+  const char* library = nullptr;  ///< "portable", "optimized", a backend or a plug-in; add() makes "" of nullptr
   /// [kernels.size()], each "" or what the kernel is specialised for ("self=f32/channels_last"); nullptr: none is.
   const char* const* variants = nullptr;
 
@@ -162,7 +162,11 @@ struct KernelTable {
 /// The kernels a Method may use. Holds pointers to tables; the tables must outlive it.
 class KernelRegistry {
  public:
+#ifdef ET_MAX_KERNEL_TABLES
+  static constexpr size_t kMaxTables = ET_MAX_KERNEL_TABLES;  // firmware: the registry lies on the stack
+#else
   static constexpr size_t kMaxTables = 96;  // the vector kernels are some seventy, one a source file
+#endif
 
   /// Adds a table. Errors: RegistrationExceedingMaxKernels when kMaxTables are in use.
   /// Threads: not during a load; the Python Runtime locks.
@@ -176,7 +180,7 @@ class KernelRegistry {
   Span<const KernelTable> tables() const { return {tables_, count_}; }
 
  private:
-  KernelTable tables_[kMaxTables];
+  KernelTable tables_[kMaxTables] = {};  // all zero: an image holds no copy of it
   size_t count_ = 0;
 };
 

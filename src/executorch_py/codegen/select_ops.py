@@ -13,6 +13,7 @@ MissingError that names file, operator and element type.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -128,10 +129,16 @@ def _missing_from(
     if name.startswith(_PRIMITIVE) or any(fnmatchcase(name, other) for other in others):
         return []
     if name not in table:
-        return [f"{path.name} calls {_told(name, dtypes)}, for which there is no kernel"]
+        return [f"{path.name} calls {_told(name, dtypes)}, for which there is no kernel{_meant(table, name)}"]
     if dtypes and table[name] and not dtypes & table[name]:  # of a call's tensors, one is the kernel's main one
         return [f"{path.name} calls {_told(name, dtypes)}, whose kernel is for {_listed(table[name])}"]
     return []
+
+
+def _meant(table: Iterable[str], name: str) -> str:
+    """The overloads of an operator that was named without one, or the kernel whose name is nearly the same."""
+    near = sorted(known for known in table if known.startswith(f"{name}.")) or get_close_matches(name, table, 1, 0.8)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _told(name: str, dtypes: set[str] | None) -> str:

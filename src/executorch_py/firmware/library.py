@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from executorch_py.codegen.kernel_form import CPP_KEYWORDS
 from executorch_py.codegen.kernel_library import write_if_changed
 from executorch_py.codegen.ops_yaml import TableError
 from executorch_py.codegen.published_yaml import operator_table
@@ -187,7 +188,7 @@ def write_selected(
     Raises:
         InvalidArgumentError: A file is not well formed, or a kernel is missing; each is named with file and dtypes.
     """
-    if not name.isidentifier():
+    if not name.isidentifier() or name in CPP_KEYWORDS:
         raise InvalidArgumentError(f"{name!r} is no name of a namespace")
     try:
         selection = read_selections(files, operator_table(), others)

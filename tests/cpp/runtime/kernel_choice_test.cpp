@@ -70,6 +70,14 @@ TEST_F(OfferTest, OneAloneIsTakenAtAnyCost) {
   EXPECT_EQ(chosen(), 30);
 }
 
+TEST(KernelRegistryTest, TablesWithoutALibraryHaveAnEmptyName) {
+  const Kernel kernel = offering<1>(kPriorityPortable);
+  KernelRegistry registry;
+  EXPECT_EQ(registry.add(KernelTable{Span<const Kernel>(&kernel, 1)}), Error::Ok);
+  EXPECT_STREQ(registry.tables()[0].library, "");
+  EXPECT_STREQ(registry.tables()[0].variant(&kernel), "");
+}
+
 TEST(ColumnOf, IntegersWithoutByteProductsCostWhatTheyDoOnAvx2) {
   using ops::TargetIsa;
   const ops::Work floats{ops::WorkKind::linear, ops::WorkNumbers::floating, 1};

@@ -41,6 +41,28 @@ void write_message(LogLevel, const char*, int, const char* message, size_t lengt
   write_line(message, length < kLineLength ? length : kLineLength);
 }
 
+/// The name of an error. One text after the other: with an address for each, as in to_string, it takes 0.2 KB more.
+const char* name_of(Error error) {
+  static constexpr uint8_t kCodes[] = {
+#define ET_ERROR(name, value, python_class, meaning) value,
+#include "base/error_codes.def"
+#undef ET_ERROR
+  };
+  static constexpr char kNames[] =
+#define ET_ERROR(name, value, python_class, meaning) #name "\0"
+#include "base/error_codes.def"
+#undef ET_ERROR
+      "Unknown";
+  const char* name = kNames;
+  for (const uint8_t code : kCodes) {
+    if (code == static_cast<uint8_t>(error)) {
+      break;
+    }
+    name += strlen(name) + 1;
+  }
+  return name;
+}
+
 void write_lack_of(const char* name, size_t nbytes, const char* end) {
   board::write(name);
   write_number(" lacks ", nbytes);
@@ -71,7 +93,7 @@ void install_log() { set_log_hook(&write_message); }
 Error fail(const char* step, Error error) {
   board::write(step);
   board::write(": ");
-  board::write(to_string(error));
+  board::write(name_of(error));
   write_number(" (", static_cast<uint64_t>(error));
   board::write(")\n");
   return error;
