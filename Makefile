@@ -40,7 +40,7 @@ SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
 HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
-SWEPT     := $(addprefix tests/ops/test_,kernels.py own_kernels.py overlong_shapes.py hostile_calls.py changed_sizes.py odd_sizes.py)
+SWEPT     := tests/ops/every_kernel tests/ops/test_own_kernels.py
 # Those of operators and of targets: about half of the time of all Python tests.
 OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets
 # Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.

@@ -6,15 +6,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import DTYPE_CODES
+from .kernel_runner import DTYPE_CODES
 
 INTEGERS = [0, 1, -1, 2, 3, 7, -7, 16, 127, -128, 255, 65536, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63)]
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e308, -1e308, 1e-320, float("inf"), float("-inf"), float("nan")]

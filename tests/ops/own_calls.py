@@ -1,19 +1,16 @@
 """Calls of operators that PyTorch's operator database does not come down to: fused, quantized and sparse products,
 recurrent layers, random numbers, copies into another order. Seeds for tests that damage arguments
-(test_hostile_calls.py)."""
+(test_damaged_calls.py)."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from sweep import OPS
-from unreached_calls import unreached_calls
+from .sweep import OPS
+from .unreached_calls import unreached_calls
 
 F = torch.nn.functional
 LETTERS = {op.kernel_schema.name: "".join(a.letter for a in op.kernel_schema.arguments) for op in OPS.values()}

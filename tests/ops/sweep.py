@@ -6,7 +6,6 @@ operator table has a kernel becomes a `Call`. `check` runs the kernel on the sam
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import unique_parts
-from call_text import shape_text, text
-from kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
-
 from executorch_py.codegen.ops_yaml import Op, read_table
+
+from . import unique_parts
+from .call_text import shape_text, text
+from .kernel_runner import DTYPE_CODES, KernelError, Unbound, is_dense, run_kernel
 
 OPS = {op.schema.name: op for op in read_table(Path(__file__).resolve().parents[2] / "src/cpp/ops/ops.yaml")}
 WITH_KERNEL = {op.kernel_schema.name for op in OPS.values() if op.kernel}

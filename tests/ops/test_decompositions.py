@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +11,7 @@ import torch
 
 import executorch_py as et
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import kernel_count, prepare_and_run
+from .kernel_runner import kernel_count, prepare_and_run
 
 # A leaf is 32 rows, a matrix large from 48 on; 257 is more than a panel of any product.
 SIZES = [31, 32, 33, 47, 48, 49, 64, 65, 100, 257]

@@ -6,16 +6,12 @@ The vector kernels of the same operators are compared with these in tests/cpp/ke
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
-from near_eager import FLOATS, TOLERANCE, close  # noqa: E402
+from .kernel_runner import KernelError, run_kernel  # noqa: E402
+from .near_eager import FLOATS, TOLERANCE, close  # noqa: E402
 
 torch.set_num_threads(1)
 NAN, INF = float("nan"), float("inf")

@@ -3,17 +3,14 @@ that only a damaged program has."""
 
 from __future__ import annotations
 
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
 
 import executorch_py as et
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, Unbound, run_kernel
+from .kernel_runner import KernelError, Unbound, run_kernel
 
 
 @pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])

@@ -3,17 +3,13 @@ before its dispatcher sees them, random operators, dim orders, errors."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
-from near_eager import FLOATS, close  # noqa: E402
-from sweep import check, record  # noqa: E402
+from .kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
+from .near_eager import FLOATS, close  # noqa: E402
+from .sweep import check, record  # noqa: E402
 
 torch.set_num_threads(1)
 torch.manual_seed(0)  # of the parameters below: sums of gradients may nearly cancel

@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import kernel_count, run_kernel  # noqa: E402
-
 import executorch_py as et  # noqa: E402
+
+from .kernel_runner import kernel_count, run_kernel  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+THIS_FILE = [sys.executable, "-m", "tests.ops.test_plain_kernels"]
 
 
 def matrix(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -113,7 +115,7 @@ def test_files_do_not_depend_on_the_process(name: str) -> None:
     et.Runtime.get()
     assert compiled(name) == here
     fresh = subprocess.run(
-        [sys.executable, __file__, "compile", name], env=os.environ, capture_output=True, text=True, check=True
+        [*THIS_FILE, "compile", name], cwd=ROOT, env=os.environ, capture_output=True, text=True, check=True
     )
     assert fresh.stdout.split() == [hashlib.sha256(here).hexdigest()]
 
@@ -130,7 +132,7 @@ def test_plain_kernels_do_not_depend_on_others() -> None:
     for instruction_set in ("", "AVX2", "SSE4"):
         environment = {**os.environ, "ET_INSTRUCTION_SET": instruction_set}
         lines = subprocess.run(
-            [sys.executable, __file__, "kernels"], env=environment, capture_output=True, text=True, check=False
+            [*THIS_FILE, "kernels"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
         if "no such instructions" in lines.stderr:
             continue

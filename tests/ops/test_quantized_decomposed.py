@@ -4,16 +4,12 @@ refuses.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.ao.quantization.fx._decomposed")  # registers the operators
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
+from .kernel_runner import KernelError, run_kernel  # noqa: E402
 
 q = torch.ops.quantized_decomposed
 NAME = "quantized_decomposed::"

@@ -4,8 +4,6 @@ batches, and what is left of them where they are decomposed."""
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +13,7 @@ from torch.utils import _pytree as pytree
 
 import executorch_py as et
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel
+from .kernel_runner import KernelError, run_kernel
 
 aten = torch.ops.aten
 # Largest |ours - exact|: states are within [-1, 1]; a few roundings of the type, as products are summed in float32.

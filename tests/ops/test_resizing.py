@@ -3,18 +3,15 @@ type, sizes that grow and shrink, factors beside sizes, channels-last images, li
 numbers of damaged files."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel
-from whole_runtime import check
-
 import executorch_py as et
+
+from .kernel_runner import KernelError, run_kernel
+from .whole_runtime import check
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 SHAPES = {1: (2, 3, 37), 2: (2, 3, 9, 14), 3: (1, 2, 5, 7, 6)}

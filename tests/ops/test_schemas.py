@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
-
 from executorch_py.codegen import ops_yaml  # noqa: E402
+
+from .kernel_runner import KernelError, run_kernel  # noqa: E402
 
 TABLE = ROOT / "src/cpp/ops/ops.yaml"
 OPS = ops_yaml.read_table(TABLE)

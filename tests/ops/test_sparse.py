@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
-from near_eager import TOLERANCE  # noqa: E402
+from .kernel_runner import KernelError, run_kernel  # noqa: E402
+from .near_eager import TOLERANCE  # noqa: E402
 
 F = torch.nn.functional
 

@@ -1,16 +1,13 @@
 """Calls of operators with kernels that neither PyTorch's operator database nor own_calls.py comes down to: gradients,
-numbers as tensors, quantized numbers of a channel, a group or a token. test_hostile_calls.py says which are missing."""
+numbers as tensors, quantized numbers of a channel, a group or a token. test_damaged_calls.py says which are missing."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import Unbound
+from .kernel_runner import Unbound
 
 F = torch.nn.functional
 CLAMP = (-128, 127)

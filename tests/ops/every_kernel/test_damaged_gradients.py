@@ -3,15 +3,12 @@ is read or written beside a tensor."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
+from ..kernel_runner import KernelError, Unbound, run_kernel  # noqa: E402
 
 IMAGE, MANY = torch.zeros(2, 3, 4, 6), torch.zeros(50, 3, 2, 3)
 ROWS, MASK = torch.zeros(4, 8), [True, True, True]

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
-from own_calls import own_calls  # noqa: E402
-from sweep import OPS  # noqa: E402
+from ..kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
+from ..own_calls import own_calls  # noqa: E402
+from ..sweep import OPS  # noqa: E402
 
 OUTPUTS = {
     op.kernel_schema.name: [i for i, a in enumerate(op.kernel_schema.arguments) if a.is_out] for op in OPS.values()

@@ -4,14 +4,11 @@ take a step for each. A file may ask for all of it."""
 from __future__ import annotations
 
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
+from ..kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
 
 NOT_SUPPORTED, INVALID_ARGUMENT = 0x10, 0x12
 MANY = 2**40

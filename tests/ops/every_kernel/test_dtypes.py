@@ -8,21 +8,19 @@ wrong.
 
 from __future__ import annotations
 
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import DTYPE_CODES, KernelError  # noqa: E402
-from sweep import Call, check, record, supported  # noqa: E402
-from test_kernels import NOT_COMPARED, op_db  # noqa: E402
 from torch.utils._pytree import tree_leaves, tree_map_only  # noqa: E402
 
 from executorch_py.codegen.ops_yaml import DTYPES  # noqa: E402
+
+from ..kernel_runner import DTYPE_CODES, KernelError  # noqa: E402
+from ..sweep import Call, check, record, supported  # noqa: E402
+from .test_samples import NOT_COMPARED, op_db  # noqa: E402
 
 torch.set_num_threads(1)
 TYPES = {name: dtype for dtype, code in DTYPE_CODES.items() for name, value in DTYPES.items() if value == code}
@@ -113,7 +111,7 @@ def test_claimed_element_types_are_taken() -> None:
     wrong = {}
     for name, call in sorted(every.items()):
         for short in call.op.dtypes:
-            # Of the rounding of 16-bit types the sweep in test_kernels.py is the judge, which knows more samples.
+            # Of the rounding of 16-bit types the sweep in test_samples.py is the judge, which knows more samples.
             made = cast(call, TYPES[short])
             reason = "" if made is None else outcome(made, exact=True)
             if reason and (short not in ("f16", "bf16") or "error 0x" in reason):

@@ -9,17 +9,14 @@ what is read and written beside a tensor. ET_INSTRUCTION_SET holds the vector ke
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
-from own_calls import LETTERS  # noqa: E402
+from ..kernel_runner import KernelError, kernel_count, prepare_and_run, run_kernel  # noqa: E402
+from ..own_calls import LETTERS  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -4,14 +4,11 @@ load decides how much they read."""
 from __future__ import annotations
 
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
+from ..kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
 
 INVALID_ARGUMENT, NOT_SUPPORTED = 0x12, 0x10
 F = torch.nn.functional

@@ -10,19 +10,16 @@ tests/conformance, group "special".
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
-from near_eager import FLOATS, TOLERANCE  # noqa: E402
-from own_calls import LETTERS  # noqa: E402
+from ..kernel_runner import KernelError, kernel_count, prepare_and_run  # noqa: E402
+from ..near_eager import FLOATS, TOLERANCE  # noqa: E402
+from ..own_calls import LETTERS  # noqa: E402
 
 torch.set_num_threads(1)
 

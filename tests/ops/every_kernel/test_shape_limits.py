@@ -5,14 +5,11 @@ wrap.
 from __future__ import annotations
 
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from kernel_runner import KernelError, run_kernel  # noqa: E402
+from ..kernel_runner import KernelError, run_kernel  # noqa: E402
 
 ONE = torch.zeros(1)
 FULL = torch.zeros([1] * 16)

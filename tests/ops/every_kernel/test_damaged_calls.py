@@ -28,10 +28,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from call_text import text  # noqa: E402
-from damage import called, damaged, each_emptied, emptied, twins_resized, varied  # noqa: E402
-from kernel_runner import (  # noqa: E402
+from ..call_text import text  # noqa: E402
+from ..damage import called, damaged, each_emptied, emptied, twins_resized, varied  # noqa: E402
+from ..kernel_runner import (  # noqa: E402
     KernelError,
     MissingKernelError,
     Unbound,
@@ -39,8 +38,8 @@ from kernel_runner import (  # noqa: E402
     prepare_and_run,
     run_kernel,
 )
-from own_calls import own_calls  # noqa: E402
-from sweep import OPS, Call, dense_strides, kernel_arguments, record, supported  # noqa: E402
+from ..own_calls import own_calls  # noqa: E402
+from ..sweep import OPS, Call, dense_strides, kernel_arguments, record, supported  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -7,16 +7,13 @@ The quick part (the default) takes four samples of each database entry in float3
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from sweep import Call, check, record, supported  # noqa: E402
+from ..sweep import Call, check, record, supported  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
