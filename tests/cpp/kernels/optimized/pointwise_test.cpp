@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "kernel_harness.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -114,8 +115,11 @@ double worst_ulp(const char* name, float low, float high, const std::function<do
 TEST(Transcendental, AccurateToAFewUlp) {
   EXPECT_LE(worst_ulp("aten::exp.out", -87, 88, [](double x) { return std::exp(x); }), 2);
   EXPECT_LE(worst_ulp("aten::sigmoid.out", -30, 30, [](double x) { return 1 / (1 + std::exp(-x)); }), 4);
-  EXPECT_LE(worst_ulp("aten::tanh.out", -9, 9, [](double x) { return std::tanh(x); }), 5);
-  EXPECT_LE(worst_ulp("aten::erf.out", -5, 5, [](double x) { return std::erf(x); }), 5);
+  // Each step of a polynomial rounds its sum and, without fused multiply-add, its product. The bound that running error
+  // analysis gives for the quotients of polynomials then grows from 7.5 to 11.3 ulp (tanh) and from 9.6 to 15.5 (erf).
+  const double roundings = runtime::this_isa() == ops::TargetIsa::kSse41 ? 1.5 : 1;
+  EXPECT_LE(worst_ulp("aten::tanh.out", -9, 9, [](double x) { return std::tanh(x); }), 5 * roundings);
+  EXPECT_LE(worst_ulp("aten::erf.out", -5, 5, [](double x) { return std::erf(x); }), 5 * roundings);
 }
 
 struct Shapes {
