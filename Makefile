@@ -54,7 +54,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
         bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel \
         wheel-aarch64 sdist package-sizes docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
-        mcu-setup java-setup targets targets-setup tosa tosa-setup applications-setup clean help
+        builds environments mcu-setup java-setup targets targets-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -86,13 +86,24 @@ compiled: $(BUILD)/build.ninja
 build:
 	@$(MAKE) --no-print-directory -j2 packages compiled
 
+# What `make test` stands on: the compiler works while packages are downloaded. Debian's are installed in one step.
+builds: compiled
+	@$(MAKE) --no-print-directory sanitized-build
+
+environments: packages
+	@$(TIMED) "system packages of the tests" -- $(SETUP) debian mcu java armhf browser speech docs
+	@$(TIMED) "Python packages of the tests" -- $(SETUP) venv $(VENV) photographs-no-deps docs
+	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
+	@$(TIMED) "TOSA reference model and Vela" -- $(SETUP) venv .venv-tosa tosa
+
 # The extension module is all that the demo runs, and of that what its two models call (cmake/demo.cmake).
 demo:
 	@$(MAKE) --no-print-directory -j2 packages compiled TARGETS=_core PRESET=cmake/demo.cmake
 	@$(PY) examples/demo.py
 
-test: SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
-test: build sanitized-build mcu-setup java-setup armhf-setup interop-setup browser-setup tosa-setup applications-setup
+test: export SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
+test: tools
+	@$(MAKE) --no-print-directory -j2 builds environments
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
 	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
@@ -247,7 +258,7 @@ targets: build targets-setup browser-setup
 size: setup
 	@$(PY) tools/size_report.py $(ARGS)
 
-sanitized-build: setup
+sanitized-build: tools
 	@$(CMAKE) -S . -B $(SANITIZED) -G Ninja -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF \
 	    -DET_SANITIZE=$(SANITIZE) -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@$(TIMED) "build with sanitizers" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet $(SANITIZED_TARGETS)
@@ -255,7 +266,7 @@ sanitized-build: setup
 # Python itself is not built with sanitizers: their library is loaded before it, and the C++ library with it, whose throw it
 # wraps; Python's own leaks are not looked for. Reports go to the descriptor, which pytest would keep to itself. The sweep
 # needs the package's sources and the library of kernels, no extension module.
-sanitize: sanitized-build
+sanitize: packages sanitized-build
 	@$(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
 ifneq ($(findstring address,$(SANITIZE)),)
 	@LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \

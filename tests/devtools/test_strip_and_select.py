@@ -175,7 +175,9 @@ def test_select_reads_lists_and_names_what_no_library_has(tmp_path, capsys):
     assert main(given) == 2
     assert "more.txt calls my_ops::triple.out, for which there is no kernel" in capsys.readouterr().err
     for name in ("my kernels", "class"):  # no name of a namespace
-        assert main(["select", str(tmp_path / "model.pte"), "--sources", str(tmp_path / "sources"), "--name", name]) == 2
+        assert (
+            main(["select", str(tmp_path / "model.pte"), "--sources", str(tmp_path / "sources"), "--name", name]) == 2
+        )
     assert main([*given, "--other", "my_ops::*", "-o", str(tmp_path / "all.yaml")]) == 0
     selection = read_selection(tmp_path / "all.yaml")
     assert selection.dtypes("aten::cos.out") == {"f32"} and selection.dtypes("my_ops::triple.out") is None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,11 @@ def chosen(request: pytest.FixtureRequest) -> Callable[[str], set[str]]:
 
 
 @pytest.fixture(scope="session")
-def peer() -> Callable[[str, Path], None]:
+def peer() -> Iterator[Callable[[str, Path], None]]:
     """`peer("lower run", folder)`: commands of peer.py, one after the other, in the environment that `make interop`
     sets up.
 
+    One process imports the official package, which takes seconds, and forks for each call.
     ET_PEER_PYTHON names another interpreter. Without one the tests are skipped, unless ET_REQUIRE_PEER is set (as the
     Makefile does), so that they cannot go missing unseen.
     """
@@ -45,13 +47,10 @@ def peer() -> Callable[[str, Path], None]:
 
     def run(commands: str, folder: Path) -> None:
         log = folder / f"peer_{commands.replace(' ', '_')}.log"
-        with log.open("w") as stream:
-            code = subprocess.run(
-                [python, HERE / "peer.py", *commands.split(), folder],
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                check=False,
-            ).returncode
-        assert code == 0, f"peer.py {commands} ended with {code}:\n{log.read_text()[-2000:]}"
+        print(json.dumps([str(log), *commands.split(), str(folder)]), file=server.stdin, flush=True)
+        code = server.stdout.readline().strip()
+        assert code == "0", f"peer.py {commands} ended with {code}:\n{log.read_text()[-2000:]}"
 
-    return run
+    command = [python, HERE / "peer.py", "serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield run

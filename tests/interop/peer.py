@@ -16,6 +16,9 @@
                                    ETRecord of the model, gives NAME.events.pt
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
+    python peer.py serve           reads lines of JSON, ["LOG", commands …, "FOLDER"]; a fork for each does what it says
+                                   and writes LOG; answers with exit codes. The package is imported once
+
 Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the
 others go on. The package is used as a black box through its public API. Torch is the same version on both sides, so
 `.pt2` and `.pt` files can be exchanged.
@@ -24,7 +27,10 @@ others go on. The package is used as a black box through its public API. Torch i
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +180,30 @@ def for_each(paths: list[Path], action: Callable[[Path], None]) -> None:
             error.write_text(f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}\n")
 
 
+def serve() -> int:
+    """Does what the lines of standard input say, each in a fork."""
+    importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
+    importlib.import_module("executorch.exir")
+    for module in ("partition.xnnpack_partitioner", "quantizer.xnnpack_quantizer"):
+        importlib.import_module(f"executorch.backends.xnnpack.{module}")
+    for line in sys.stdin:
+        log, *arguments = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(stream, 1)
+            os.dup2(stream, 2)
+            code = 1
+            try:
+                code = main(arguments)
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     commands = {
         "lower": (lower, "*.pt2"),
@@ -186,6 +216,8 @@ def main(arguments: list[str]) -> int:
         "run": (run, "*.pte"),
         "run_external": (run_external, "*.pte"),
     }
+    if arguments == ["serve"]:
+        return serve()
     *names, folder = arguments or [""]
     if not names or not set(names) <= set(commands):
         print(__doc__, file=sys.stderr)

@@ -74,31 +74,42 @@ def _lower_ours(name: str, model: Model, folder: Path) -> None:
 
 
 def _exchange(
-    models: dict[str, Callable[[], Model]], factory: pytest.TempPathFactory, peer: Callable[[str, Path], None]
+    models: dict[str, Callable[[], Model]],
+    of_ours: set[str],
+    of_theirs: set[str],
+    factory: pytest.TempPathFactory,
+    peer: Callable[[str, Path], None],
 ) -> Path:
     """A folder with files of their quantizer and exporter, of ours, and of our quantizer and their exporter."""
     folder = factory.mktemp("int8")
-    for name in models:
+    for name in sorted(of_ours | of_theirs):
         module, inputs = _make(name, models)
         for maker in ("theirs", "ours", "crossed"):
             torch.save([flat(inputs)], folder / f"{maker}-{name}.inputs.pt")
-        if name.endswith("-groups"):
+        if name in of_theirs and name.endswith("-groups"):
             torch.save(module, folder / f"theirs-{name}.module")
-        elif name not in PEER_CANNOT_QUANTIZE:
+        elif name in of_theirs and name not in PEER_CANNOT_QUANTIZE:
             torch.export.save(torch.export.export(module, inputs), folder / f"theirs-{name}.float")
-        _lower_ours(name, (module, inputs), folder)
+        if name in of_ours:
+            _lower_ours(name, (module, inputs), folder)
     peer("quantize delegate groups run", folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None]) -> Path:
-    return _exchange(SMALL, tmp_path_factory, peer)
+def small(
+    tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None], chosen: Callable[[str], set[str]]
+) -> Path:
+    ours, theirs = (chosen(f"test_{maker}_small_model_in_both_runtimes") for maker in ("our", "their"))
+    return _exchange(SMALL, {*ours, *CROSSED}, {*theirs, *CROSSED}, tmp_path_factory, peer)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None]) -> Path:
-    return _exchange(WHOLE, tmp_path_factory, peer)
+def whole(
+    tmp_path_factory: pytest.TempPathFactory, peer: Callable[[str, Path], None], chosen: Callable[[str], set[str]]
+) -> Path:
+    ours, theirs = (chosen(f"test_{maker}_model_of_the_zoo_in_both_runtimes") for maker in ("our", "their"))
+    return _exchange(WHOLE, ours | (theirs & {*PEER_CANNOT_QUANTIZE}), theirs, tmp_path_factory, peer)
 
 
 def _decibels(actual: torch.Tensor, expected: torch.Tensor) -> float:

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from executorch_py.devtools import first_divergence
-from executorch_py.graphs.modules import module_of, with_free_names
 from torch import nn
 
 import executorch_py as et
 from executorch_py import quantizer
+from executorch_py.devtools import first_divergence
+from executorch_py.graphs.modules import module_of, with_free_names
 
 #: Attributes of a GraphModule, of the class and of its objects; set behind its constructor; what source cannot have.
 NAMES = ["code", "graph", "meta", "recompile", "shape_env", "_graph", "_in_spec", "_guards_fn", "class", "a'b", "a\nb"]
