@@ -285,8 +285,10 @@ class PairedRun:
         dequantize = _dequantize_of(quantize)
         if dequantize is None:
             return value
-        integers = quantize.target(value, *self._constant_arguments(quantize), **self._constant_kwargs(quantize))  # type: ignore[operator]
-        return dequantize.target(integers, *self._constant_arguments(dequantize), **self._constant_kwargs(dequantize))  # type: ignore[operator]
+        for node in (quantize, dequantize):
+            constant = self._constant_arguments(node)
+            value = node.target(value, *constant, **self._constant_kwargs(node))  # type: ignore[operator]
+        return value
 
     def _constant_arguments(self, node: fx.Node) -> Any:
         return fx.node.map_arg(node.args[1:], self.constant)
