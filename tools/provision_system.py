@@ -40,6 +40,7 @@ DEBIAN: dict[str, dict[str, str]] = {
         "clang++-19": "clang-19",
     },
     "mcu": {
+        "ccache": "ccache",  # projects of the tests share objects
         "arm-none-eabi-g++": "gcc-arm-none-eabi",
         "/usr/lib/arm-none-eabi/newlib/libc.a": "libnewlib-arm-none-eabi",
         "/usr/lib/arm-none-eabi/newlib/libstdc++.a": "libstdc++-arm-none-eabi-newlib",
