@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "quantizer.spec", "quantizer.rules", "quantizer.calibration", "quantizer.flow",
     ),
     "recipes": (
-        "errors", "foundation", "runtime", "exir", "lowering", "devtools", "quantizer.spec", "quantizer.flow"
+        "errors", "foundation", "runtime", "graphs", "exir", "lowering", "devtools", "quantizer.spec", "quantizer.flow"
     ),
     "backends": ("errors", "foundation", "codegen", "graphs", "exir", "export.importer", "lowering", "recipes"),
     "compat": ("errors", "foundation", "runtime", "lowering"),
