@@ -215,13 +215,25 @@ TEST(Softmax, EveryLength) {
   for_each_instruction_set([] {
     for (const char* name : {"aten::_softmax.out", "aten::_log_softmax.out"}) {
       for (int64_t n = 1; n < 75; ++n) {
-        Call(name).tensor({3, n}, kRowMajor, -95.0f, 5.0f).integer(1).flag(false).out({3, n}).expect_same(
-            kPriorityOptimized, 1e-6);
-        Call(name).tensor({3, n}, kRowMajor, -95.0f, 5.0f).integer(0).flag(false).out({3, n}).expect_same(
-            kPriorityOptimized, 1e-6);
+        Call(name)
+            .tensor({3, n}, kRowMajor, -95.0f, 5.0f)
+            .integer(1)
+            .flag(false)
+            .out({3, n})
+            .expect_same(kPriorityOptimized, 1e-6);
+        Call(name)
+            .tensor({3, n}, kRowMajor, -95.0f, 5.0f)
+            .integer(0)
+            .flag(false)
+            .out({3, n})
+            .expect_same(kPriorityOptimized, 1e-6);
       }
-      Call(name).tensor({2, 5003}, kRowMajor, -20.0f, 0.0f).integer(1).flag(false).out({2, 5003}).expect_same(
-          kPriorityOptimized, 1e-6);
+      Call(name)
+          .tensor({2, 5003}, kRowMajor, -20.0f, 0.0f)
+          .integer(1)
+          .flag(false)
+          .out({2, 5003})
+          .expect_same(kPriorityOptimized, 1e-6);
     }
   });
 }

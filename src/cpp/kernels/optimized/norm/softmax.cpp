@@ -121,8 +121,7 @@ Error softmax_lines(KernelContext& context, const Tensor& self, int64_t dim, boo
   const auto of_rows = HWY_DYNAMIC_POINTER_T(Rows);
   const auto of_columns = HWY_DYNAMIC_POINTER_T(Columns);
   for_each_line(
-      context, self, dim, 8,
-      [&](size_t first, size_t rows, size_t n) { of_rows(x + first, y + first, rows, n, log); },
+      context, self, dim, 8, [&](size_t first, size_t rows, size_t n) { of_rows(x + first, y + first, rows, n, log); },
       [&](size_t first, size_t columns, size_t n, size_t stride) {
         of_columns(x + first, y + first, n, columns, stride, log);
       });

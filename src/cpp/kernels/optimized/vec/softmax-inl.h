@@ -44,8 +44,7 @@ HWY_INLINE V exp_below_one(D d, V x) {
     const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), rounding);
     const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
     const V r = hn::NegMulAdd(hn::Sub(shifted, rounding), hn::Set(d, 0.693147180559945309f), x);
-    constexpr float kCoefficients[] = {1.0f,         0.999999702f,  0.499991477f,
-                                       0.166676387f, 0.0418981612f, 0.00829027221f};
+    constexpr float kCoefficients[] = {1.0f, 0.999999702f, 0.499991477f, 0.166676387f, 0.0418981612f, 0.00829027221f};
     return hn::Mul(scale, polynomial(d, r, kCoefficients));
   }
 }
