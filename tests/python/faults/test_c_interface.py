@@ -1,6 +1,7 @@
 """executorch.h against whoever calls it wrongly: tensors at random, numbers of every kind, damaged bytes."""
 
 import ctypes as c
+import os
 import random
 
 import pytest
@@ -8,7 +9,10 @@ import torch
 
 import executorch_py as et
 
+INVALID_ARGUMENT = 0x12
 INVALID_TYPE = 0x13
+ACCESS_FAILED = 0x22
+INVALID_PROGRAM = 0x23
 FLOAT = 6
 
 
@@ -19,6 +23,16 @@ class Tensor(c.Structure):
         ("sizes", c.POINTER(c.c_int64)),
         ("data", c.c_void_p),
         ("nbytes", c.c_size_t),
+    ]
+
+
+class Options(c.Structure):
+    _fields_ = [
+        ("abi_version", c.c_uint32),
+        ("read_file", c.c_int32),
+        ("data_files", c.POINTER(c.c_char_p)),
+        ("num_data_files", c.c_size_t),
+        ("allocator", c.c_void_p),
     ]
 
 
@@ -103,6 +117,30 @@ def test_a_tensor_is_taken_when_it_is_what_the_method_wants(library: c.CDLL) -> 
             assert library.et_last_error(), "a refusal without a text"
             assert not (wanted and nbytes == 32 and place == address), library.et_last_error()
     assert taken > 10
+    library.et_method_free(method)
+
+
+def test_a_path_to_what_is_no_program_is_refused(library: c.CDLL, tmp_path) -> None:
+    data = lowered(torch.nn.Tanh(), torch.randn(1, 8))
+    for name, contents in {"empty": b"", "cut": data[: len(data) // 2], "picture": b"\x89PNG\r\n\x1a\n" * 99}.items():
+        (tmp_path / name).write_bytes(contents)
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it: whoever opens it to read waits
+    (tmp_path / "loop").symlink_to("loop")
+    paths = [tmp_path / name for name in ("empty", "cut", "picture", "pipe", "loop", "missing")]
+    for path in (*paths, tmp_path, tmp_path / "cut" / "below", "", "/dev/zero"):
+        for read_file in (0, 1):
+            options, program = Options(1, read_file), c.c_void_p(1)
+            status = library.et_program_load_file(os.fsencode(path), c.byref(options), c.byref(program))
+            assert status in (ACCESS_FAILED, INVALID_PROGRAM) and program.value is None, path
+            assert os.path.basename(path) in library.et_last_error().decode()
+
+
+def test_an_input_without_memory_is_refused_as_such(library: c.CDLL) -> None:
+    data = lowered(torch.nn.Tanh(), torch.randn(1, 8))
+    method = method_of(library, data)
+    given = Tensor(FLOAT, 2, (c.c_int64 * 2)(1, 8), None, 32)
+    assert library.et_method_set_input(method, c.c_size_t(0), c.byref(given)) == INVALID_ARGUMENT
+    assert b"no memory" in library.et_last_error()
     library.et_method_free(method)
 
 

@@ -235,7 +235,11 @@ TensorPtr make_tensor(Layout layout, std::shared_ptr<void> owner, void* data, st
                  *nbytes, *given);
     return nullptr;
   }
-  if (*nbytes > 0 && (data == nullptr || reinterpret_cast<uintptr_t>(data) % alignment != 0)) {
+  if (*nbytes > 0 && data == nullptr) {
+    ET_LOG_ERROR("a tensor cannot be made: %s was given no memory", describe(storage->tensor).c_str());
+    return nullptr;
+  }
+  if (*nbytes > 0 && reinterpret_cast<uintptr_t>(data) % alignment != 0) {
     ET_LOG_ERROR("a tensor cannot be made: %s was given memory at %p, which must be a multiple of %zu",
                  describe(storage->tensor).c_str(), data, alignment);
     return nullptr;

@@ -15,7 +15,8 @@
 namespace et::runtime {
 
 Result<OpenFile> open_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A named pipe, which is refused below, would wait for a writer.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   ET_CHECK_OR_RETURN(file >= 0, AccessFailed, "cannot open '%s': %s", path.c_str(), std::strerror(errno));
   struct stat status;
   if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
