@@ -253,8 +253,12 @@ Error Method::State::open_outputs() {
   return Error::Ok;
 }
 
-/// Copies what did not come out where the caller wants it.
+/// Copies what did not come out where the caller wants it. Kernels leave out what follows once the caller asked to
+/// stop: the outputs are not whole then.
 Error Method::State::finish() {
+  if (is_cancelled.load(std::memory_order_relaxed)) {
+    return instructions.size() == 0 ? Error::Cancelled : fail(Error::Cancelled, instructions.size() - 1);
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const OutputSlot& slot = outputs[i];
     if (slot.caller_data == nullptr || slot.tensor == nullptr) {

@@ -64,4 +64,48 @@ void parallel_for(ThreadPool* pool, size_t count, size_t grain, Body&& body) {
   });
 }
 
+/// Chunks of so many grains take some hundred microseconds to some milliseconds.
+inline constexpr size_t kMostGrains = 64;
+
+/// The same for a loop of a running kernel. `context` has the pool and says whether the caller asked to stop. Chunks
+/// are of kMostGrains at most, with one thread too. Those that begin after the caller asked are left out, and the
+/// method's execution ends with Cancelled. Where what they write is used as a position or a size in the same kernel,
+/// that kernel asks again in between.
+template <typename Context, typename Body>
+auto parallel_for(const Context& context, size_t count, size_t grain, Body&& body)
+    -> decltype(context.cancelled(), void()) {
+  if (count == 0) {
+    return;
+  }
+  const size_t grains = count / std::max<size_t>(grain, 1);
+  ThreadPool* const pool = context.pool();
+  const size_t threads = pool == nullptr ? 1 : pool->num_threads();
+  const size_t chunks = std::max(threads == 1 ? 1 : std::min(grains, 2 * threads), grains / kMostGrains);
+  if (chunks <= 1) {
+    body(size_t{0}, count);
+    return;
+  }
+  const size_t base = count / chunks;
+  const size_t extra = count % chunks;
+  parallel_tasks(pool, chunks, [&](size_t chunk) {
+    if (!context.cancelled()) {
+      const size_t begin = chunk * base + std::min(chunk, extra);
+      body(begin, begin + base + (chunk < extra ? 1 : 0));
+    }
+  });
+}
+
+/// Calls body(begin, end) for [0, count) on this thread, at most `piece` at a time, until the caller of the running
+/// kernel asks to stop. False then.
+template <typename Context, typename Body>
+bool in_pieces(const Context& context, size_t count, size_t piece, Body&& body) {
+  for (size_t begin = 0; begin < count; begin += piece) {
+    if (context.cancelled()) {
+      return false;
+    }
+    body(begin, count - begin < piece ? count : begin + piece);
+  }
+  return true;
+}
+
 }  // namespace et::threads

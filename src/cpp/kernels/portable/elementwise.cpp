@@ -116,7 +116,7 @@ Error run_elementwise(KernelContext& context, const char* op, const ElementwiseL
   nest.simplify();
   return dispatch_compute(loop.common, [&](auto zero) {
     constexpr size_t kCost = 2;  // more than a copy; for what is far more, a hand-over is cheap anyway
-    parallel_parts(context.pool(), nest, kCost,
+    parallel_parts(context, nest, kCost,
                    [&](const LoopNest& part) { run_typed<decltype(zero)>(loop, part, inputs, out); });
     return Error::Ok;
   });

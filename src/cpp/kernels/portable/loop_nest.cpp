@@ -33,12 +33,26 @@ bool LoopNest::empty() const {
   return false;
 }
 
-LoopNest LoopNest::part(int64_t begin, int64_t end) const {
+size_t LoopNest::loop_to_share(size_t cost) const {
+  size_t longest = 0;
+  constexpr size_t kMost = threads::kMostGrains * threads::kGrainElements;
+  const auto work = static_cast<size_t>(steps()) * cost;
+  // Divisions are what a small call would notice.
+  if (work > kMost && work / static_cast<size_t>(loop_size(0)) > kMost) {
+    for (size_t i = 1; i < sizes_.size(); ++i) {
+      longest = loop_size(i) > loop_size(longest) ? i : longest;
+    }
+  }
+  return longest;
+}
+
+LoopNest LoopNest::part(size_t loop, int64_t begin, int64_t end) const {
   LoopNest nest(*this);
+  const auto at = static_cast<int64_t>(loop);
   if (sizes_.size() > 0) {
-    nest.sizes_[0] = end - begin;
+    nest.sizes_[at] = end - begin;
     for (size_t k = 0; k < operands_; ++k) {
-      nest.data_[k] += begin * strides_[k][0];
+      nest.data_[k] += begin * strides_[k][at];
     }
   }
   return nest;

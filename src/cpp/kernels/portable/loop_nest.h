@@ -35,12 +35,14 @@ class LoopNest {
   void rebase(size_t operand, char* data) { data_[operand] = data; }
 
   bool empty() const;
-  /// Iterations of the outermost loop; 1 for a nest without loops.
-  int64_t outer_size() const { return sizes_.size() == 0 ? 1 : sizes_[0]; }
+  /// Iterations of a loop, 0 being the outermost one; 1 for a nest without loops.
+  int64_t loop_size(size_t loop) const { return sizes_.size() == 0 ? 1 : sizes_[static_cast<int64_t>(loop)]; }
   /// Iterations of all loops together.
   int64_t steps() const { return sizes_.numel(); }
-  /// The nest with iterations [begin, end) of the outermost loop only.
-  LoopNest part(int64_t begin, int64_t end) const;
+  /// The loop that parallel_parts cuts: the outermost one, or the longest where an iteration of that takes long.
+  size_t loop_to_share(size_t cost) const;
+  /// The nest with iterations [begin, end) of one loop only.
+  LoopNest part(size_t loop, int64_t begin, int64_t end) const;
   /// Length of the innermost loop; 1 for a nest without loops.
   int64_t run_length() const { return sizes_.size() == 0 ? 1 : sizes_[static_cast<int64_t>(sizes_.size()) - 1]; }
   /// Byte stride of an operand in the innermost loop; 0 for a nest without loops.
@@ -91,20 +93,21 @@ class LoopNest {
   size_t operands_ = 0;
 };
 
-/// Calls f(part) for parts of a nest that together are all of it, shared among the threads of `pool` (nullptr: all
-/// here). `cost`: simple instructions that a step of the innermost loop takes.
+/// Calls f(part) for parts of a nest that together are all of it, shared among the threads of the call's pool, until
+/// the caller asks to stop. `cost`: simple instructions that a step of the innermost loop takes.
 template <typename F>
-void parallel_parts(threads::ThreadPool* pool, const LoopNest& nest, size_t cost, F&& f) {
+void parallel_parts(const KernelContext& context, const LoopNest& nest, size_t cost, F&& f) {
   if (nest.empty()) {
     return;
   }
-  const auto outer = static_cast<size_t>(nest.outer_size());
-  const size_t work = static_cast<size_t>(nest.steps()) / outer * cost;
-  threads::parallel_for(pool, outer, threads::grain_for(work), [&](size_t begin, size_t end) {
-    if (end - begin == outer) {
+  const size_t loop = nest.loop_to_share(cost);
+  const auto size = static_cast<size_t>(nest.loop_size(loop));
+  const size_t work = static_cast<size_t>(nest.steps()) / size * cost;
+  threads::parallel_for(context, size, threads::grain_for(work), [&](size_t begin, size_t end) {
+    if (end - begin == size) {
       f(nest);
     } else {
-      f(nest.part(static_cast<int64_t>(begin), static_cast<int64_t>(end)));
+      f(nest.part(loop, static_cast<int64_t>(begin), static_cast<int64_t>(end)));
     }
   });
 }

@@ -93,7 +93,7 @@ Error cdist_forward_out(KernelContext& context, const Tensor& x1, const Tensor& 
         }
       }
       for (int64_t i = 0; i < rows1; ++i) {
-        for (int64_t j = 0; j < rows2; ++j) {
+        for (int64_t j = 0; j < rows2 && !context.cancelled(); ++j) {
           *to++ = distance(x1.const_data_ptr<T>() + offset1 + i * width, x2.const_data_ptr<T>() + offset2 + j * width,
                            width, p);
         }
@@ -118,7 +118,7 @@ Error pdist_forward_out(KernelContext& context, const Tensor& self, double p, Te
     const T* from = self.const_data_ptr<T>();
     T* to = out.mutable_data_ptr<T>();
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = i + 1; j < rows; ++j) {
+      for (int64_t j = i + 1; j < rows && !context.cancelled(); ++j) {
         *to++ = distance(from + i * width, from + j * width, width, p);
       }
     }

@@ -22,13 +22,15 @@ struct Divisor {
   }
 };
 
-bool has_zero(const Tensor& tensor) {
+/// Not of all elements where the caller asked to stop.
+bool has_zero(const KernelContext& context, const Tensor& tensor) {
   bool found = false;
   LoopNest nest(tensor.sizes());
   nest.add(tensor.const_data_ptr(), tensor.strides(), tensor.element_size());
   nest.simplify();
   nest.for_each_run([&](char* const* pointers, int64_t n) {
-    for (int64_t i = 0; i < n && !found; ++i) {
+    constexpr int64_t kLook = 4096;  // elements between two looks
+    for (int64_t i = 0; i < n && !found && (i % kLook != 0 || !context.cancelled()); ++i) {
       found = load_one<int64_t>(tensor.scalar_type(), pointers[0] + i * nest.run_stride(0)) == 0;
     }
   });
@@ -36,13 +38,13 @@ bool has_zero(const Tensor& tensor) {
 }
 
 // Refuses an integer division by zero before anything is written.
-Error check_divisor(const char* op, ScalarType common, const Divisor& divisor) {
+Error check_divisor(const KernelContext& context, const char* op, ScalarType common, const Divisor& divisor) {
   if (!is_integral(common, true)) {
     return Error::Ok;
   }
   // A number may wrap to zero in the type that is computed in.
-  const bool zero =
-      divisor.tensor != nullptr ? has_zero(*divisor.tensor) : scalar_operand<int64_t>(common, *divisor.number) == 0;
+  const bool zero = divisor.tensor != nullptr ? has_zero(context, *divisor.tensor)
+                                              : scalar_operand<int64_t>(common, *divisor.number) == 0;
   ET_CHECK_OR_RETURN(!zero, InvalidArgument, "%s: integer division by zero", op);
   return Error::Ok;
 }
@@ -51,7 +53,7 @@ template <LastNumber last_number, typename Fn>
 Error apply(KernelContext& context, const char* op, ScalarType common, const Tensor& self, const Divisor& divisor,
             Tensor& out, const Fn& fn) {
   ET_RETURN_IF_ERROR(check_can_cast(op, common, out.scalar_type()));
-  ET_RETURN_IF_ERROR(check_divisor(op, common, divisor));
+  ET_RETURN_IF_ERROR(check_divisor(context, op, common, divisor));
   return dispatch_compute(common, [&](auto zero) {
     using C = decltype(zero);
     if (divisor.tensor != nullptr) {

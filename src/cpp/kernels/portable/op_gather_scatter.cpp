@@ -38,7 +38,8 @@ Error check_shapes(const char* op, const Tensor& self, int64_t* dim, const Tenso
 // Calls f(address in `indexed` at the index, address in `straight` at the same position, index) for each index.
 // Positions come in the index tensor's row-major order, so that of two writes to a place the later in that order stays.
 template <typename F>
-void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, const Tensor* straight, F&& f) {
+void for_each_index(const KernelContext& context, const Tensor& index, const Tensor& indexed, int64_t dim,
+                    const Tensor* straight, F&& f) {
   Sizes strides(indexed.strides());
   if (indexed.dim() > 0) {
     strides[dim] = 0;
@@ -61,7 +62,8 @@ void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, con
       const int64_t indexed_step = nest.run_stride(1);
       const int64_t straight_step = straight != nullptr ? nest.run_stride(2) : 0;
       char* const straight_run = straight != nullptr ? pointers[2] : nullptr;
-      for (int64_t i = 0; i < n; ++i) {
+      constexpr int64_t kLook = 1024;  // elements between two looks at whether the caller asked to stop
+      for (int64_t i = 0; i < n && (i % kLook != 0 || !context.cancelled()); ++i) {
         const int64_t at = *reinterpret_cast<const I*>(pointers[0] + i * index_step);
         f(pointers[1] + i * indexed_step + at * step, straight_run + i * straight_step);
       }
@@ -72,14 +74,15 @@ void for_each_index(const Tensor& index, const Tensor& indexed, int64_t dim, con
 
 // As scatter_reduce, of elements T that are combined where they lie.
 template <typename T>
-void combine_in_place(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Reduce reduce,
-                      bool include_self) {
+void combine_in_place(const KernelContext& context, const Tensor& out, int64_t dim, const Tensor& index,
+                      const Tensor& src, Reduce reduce, bool include_self) {
   if (!include_self) {
     const T start = neutral<T>(reduce);
-    for_each_index(index, out, dim, nullptr, [&](char* target, const char*) { *reinterpret_cast<T*>(target) = start; });
+    for_each_index(context, index, out, dim, nullptr,
+                   [&](char* target, const char*) { *reinterpret_cast<T*>(target) = start; });
   }
   const auto walk = [&](auto how) {
-    for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
+    for_each_index(context, index, out, dim, &src, [&](char* target, const char* source) {
       T& element = *reinterpret_cast<T*>(target);
       element = combine(how(), element, *reinterpret_cast<const T*>(source));
     });
@@ -88,14 +91,14 @@ void combine_in_place(const Tensor& out, int64_t dim, const Tensor& index, const
 }
 
 // The same of bools: a sum or a maximum is true where any is, a product or a minimum where all are.
-void combine_bools(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src, Reduce reduce,
-                   bool include_self) {
+void combine_bools(const KernelContext& context, const Tensor& out, int64_t dim, const Tensor& index, const Tensor& src,
+                   Reduce reduce, bool include_self) {
   const bool any = reduce == Reduce::kSum || reduce == Reduce::kMax;
   if (!include_self) {
-    for_each_index(index, out, dim, nullptr, [&](char* target, const char*) { *target = any ? 0 : 1; });
+    for_each_index(context, index, out, dim, nullptr, [&](char* target, const char*) { *target = any ? 0 : 1; });
   }
   const auto walk = [&](auto both) {
-    for_each_index(index, out, dim, &src,
+    for_each_index(context, index, out, dim, &src,
                    [&](char* target, const char* source) { *target = both(*target != 0, *source != 0) ? 1 : 0; });
   };
   any ? walk([](bool a, bool b) { return a | b; }) : walk([](bool a, bool b) { return a & b; });
@@ -115,12 +118,12 @@ Error gather_in_float(KernelContext& context, const Tensor& out, int64_t dim, co
   std::memset(touched, 0, count);
   if (!include_self) {
     const auto start = neutral<float>(reduce);
-    for_each_index(index, out, dim, nullptr, [&](const char* target, const char*) {
+    for_each_index(context, index, out, dim, nullptr, [&](const char* target, const char*) {
       sums[reinterpret_cast<const T*>(target) - elements] = start;
     });
   }
   const auto gather = [&](auto how) {
-    for_each_index(index, out, dim, &src, [&](const char* target, const char* source) {
+    for_each_index(context, index, out, dim, &src, [&](const char* target, const char* source) {
       const auto place = reinterpret_cast<const T*>(target) - elements;
       touched[place] = 1;
       sums[place] = combine(how(), sums[place], static_cast<float>(*reinterpret_cast<const T*>(source)));
@@ -154,7 +157,7 @@ Error scatter_mean(KernelContext& context, const Tensor& out, int64_t dim, const
     char* base = static_cast<char*>(out.mutable_data_ptr());
     load(dtype, base, 1, out.numel(), sums);
     std::memset(counts, 0, count * sizeof(int64_t));
-    for_each_index(index, out, dim, &src, [&](char* target, const char* source) {
+    for_each_index(context, index, out, dim, &src, [&](char* target, const char* source) {
       const int64_t place = (target - base) / size;
       if (counts[place]++ == 0 && !include_self) {
         sums[place] = C(0);
@@ -185,12 +188,12 @@ Error scatter_reduce(KernelContext& context, const char* op, const Tensor& self,
     return scatter_mean(context, out, dim, index, src, include_self);
   }
   switch (self.scalar_type()) {
-    case ScalarType::Bool: combine_bools(out, dim, index, src, reduce, include_self); return Error::Ok;
+    case ScalarType::Bool: combine_bools(context, out, dim, index, src, reduce, include_self); return Error::Ok;
     case ScalarType::Half: return gather_in_float<Half>(context, out, dim, index, src, reduce, include_self);
     case ScalarType::BFloat16: return gather_in_float<BFloat16>(context, out, dim, index, src, reduce, include_self);
     default:
       return dispatch<WholeTypes>(self.scalar_type(), op, [&](auto tag) {
-        combine_in_place<typename decltype(tag)::type>(out, dim, index, src, reduce, include_self);
+        combine_in_place<typename decltype(tag)::type>(context, out, dim, index, src, reduce, include_self);
         return Error::Ok;
       });
   }
@@ -208,7 +211,7 @@ Error gather_out(KernelContext& context, const Tensor& self, int64_t dim, const 
   }
   return dispatch_by_size(self.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_index(index, self, dim, &out,
+    for_each_index(context, index, self, dim, &out,
                    [&](const char* source, char* target) { std::memcpy(target, source, sizeof(T)); });
     return Error::Ok;
   });
@@ -225,7 +228,7 @@ Error scatter_src_out(KernelContext& context, const Tensor& self, int64_t dim, c
   }
   return dispatch_by_size(self.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_index(index, out, dim, &src,
+    for_each_index(context, index, out, dim, &src,
                    [](char* target, const char* source) { std::memcpy(target, source, sizeof(T)); });
     return Error::Ok;
   });
@@ -243,7 +246,7 @@ Error scatter_value_out(KernelContext& context, const Tensor& self, int64_t dim,
   store_scalar(self.scalar_type(), value, element);
   return dispatch_by_size(self.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_index(index, out, dim, nullptr,
+    for_each_index(context, index, out, dim, nullptr,
                    [&](char* target, const char*) { std::memcpy(target, element, sizeof(T)); });
     return Error::Ok;
   });

@@ -280,7 +280,7 @@ Error take(KernelContext& context, const Plan& plan, const Tensor& indexed, cons
   const size_t grain = threads::grain_for(static_cast<size_t>(walk.elements()) * kCost);
   return dispatch_by_size(indexed.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    threads::parallel_for(context.pool(), static_cast<size_t>(walk.positions()), grain, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, static_cast<size_t>(walk.positions()), grain, [&](size_t begin, size_t end) {
       walk.for_each_run(static_cast<int64_t>(begin), static_cast<int64_t>(end),
                         [](char* from, char* to, int64_t n, int64_t from_step, int64_t to_step) {
                           copy_run<T>(to, to_step, from, from_step, n);

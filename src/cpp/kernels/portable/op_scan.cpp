@@ -40,6 +40,9 @@ void for_each_lane(const Tensor& self, int64_t dim, std::initializer_list<const 
   });
 }
 
+/// Elements between two looks at whether the caller asked to stop.
+constexpr int64_t kLook = 1024;
+
 // Element i of a lane becomes fn(… fn(fn(first, x[0]), x[1]) …, x[i]).
 template <typename Fn>
 Error accumulate(KernelContext& context, const char* op, const Tensor& self, int64_t dim, Tensor& out, double first,
@@ -58,7 +61,7 @@ Error accumulate(KernelContext& context, const char* op, const Tensor& self, int
       constexpr int64_t kChunk = 128;
       Total values[kChunk];
       Total total = convert<Total>(first);
-      for (int64_t start = 0; start < n; start += kChunk) {
+      for (int64_t start = 0; start < n && !context.cancelled(); start += kChunk) {
         const int64_t count = n - start < kChunk ? n - start : kChunk;
         load(dtype, from + start * step * element_bytes, step, count, values);
         for (int64_t i = 0; i < count; ++i) {
@@ -83,7 +86,7 @@ Error extremes(KernelContext& context, const char* op, const Tensor& self, int64
                   [&](const char* from, int64_t step, char* const* to, int64_t out_step, int64_t n) {
                     C best = load_one<C>(dtype, from);
                     int64_t position = 0;
-                    for (int64_t i = 0; i < n; ++i) {
+                    for (int64_t i = 0; i < n && (i % kLook != 0 || !context.cancelled()); ++i) {
                       const C x = load_one<C>(dtype, from, i * step);
                       if (is_nan(x) || (!is_nan(best) && (largest ? x >= best : x <= best))) {
                         best = x;

@@ -36,8 +36,10 @@ Error for_each_sorted(KernelContext& context, const Tensor& self, int64_t dim, b
         for (int64_t k = 0; k < length; ++k) {
           items[k] = {load_one<C>(dtype, pointers[0] + i * lanes.run_stride(0), k * stride), k};
         }
-        sort_items(items, static_cast<Item<C>*>(scratch), length, descending);
-        f(static_cast<const Item<C>*>(items), lane++);
+        if (sort_items(context, items, static_cast<Item<C>*>(scratch), length, descending)) {
+          f(static_cast<const Item<C>*>(items), lane);
+        }
+        ++lane;
       }
     });
     return Error::Ok;
@@ -162,7 +164,7 @@ Error median_of_all(KernelContext& context, const char* op, const Tensor& self, 
     for (int64_t i = 0; i < n; ++i) {  // dense: memory order will do
       items[i] = {load_one<C>(dtype, self.const_data_ptr(), i), i};
     }
-    sort_items(items, static_cast<Item<C>*>(scratch), n);
+    ET_CHECK_OR_RETURN(sort_items(context, items, static_cast<Item<C>*>(scratch), n), Cancelled, "median: cancelled");
     store_one(dtype, items[median_rank(items, n, ignores_nan)].value, out.mutable_data_ptr());
     return Error::Ok;
   });

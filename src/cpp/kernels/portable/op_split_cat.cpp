@@ -142,7 +142,7 @@ Error block_diag_out(KernelContext& context, TensorList tensors, Tensor& out) {
     const size_t length = static_cast<size_t>(columns_of(tensor)) * element;
     const bool has_rows = is_contiguous(tensor);
     const char* const from = static_cast<const char*>(tensor.const_data_ptr());
-    threads::parallel_for(context.pool(), static_cast<size_t>(count), threads::grain_for(width / element),
+    threads::parallel_for(context, static_cast<size_t>(count), threads::grain_for(width / element),
                           [&](size_t begin, size_t end) {
                             for (size_t r = begin; r < end; ++r) {
                               char* const row = to + r * width;

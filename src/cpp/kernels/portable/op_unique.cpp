@@ -36,9 +36,8 @@ Error unique(KernelContext& context, const char* op, const Tensor& self, bool so
     for (int64_t i = 0; i < n; ++i) {
       items[i] = {load_one<C>(dtype, self.const_data_ptr(), i), i};
     }
-    if (sorted) {
-      sort_items(items, static_cast<Item<C>*>(scratch), n);
-    }
+    ET_CHECK_OR_RETURN(!sorted || sort_items(context, items, static_cast<Item<C>*>(scratch), n), Cancelled,
+                       "%s: cancelled", op);
     int64_t groups = 0;
     for (int64_t i = 0; i < n; ++i) {
       groups += i == 0 || items[i].value != items[i - 1].value ? 1 : 0;
@@ -107,12 +106,12 @@ Error unique_slices(KernelContext& context, const char* op, const Tensor& self, 
       }
       return k;
     };
-    if (sorted) {
-      merge_sort(order, static_cast<int64_t*>(scratch), n, [&](int64_t a, int64_t b) {
-        const int64_t k = difference(a, b, [](C x, C y) { return x < y || y < x; });
-        return k < length && elements[a * length + k] < elements[b * length + k];
-      });
-    }
+    const auto before = [&](int64_t a, int64_t b) {
+      const int64_t k = difference(a, b, [](C x, C y) { return x < y || y < x; });
+      return k < length && elements[a * length + k] < elements[b * length + k];
+    };
+    ET_CHECK_OR_RETURN(!sorted || merge_sort(context, order, static_cast<int64_t*>(scratch), n, before), Cancelled,
+                       "%s: cancelled", op);
     const auto begins = [&](int64_t i) {
       return i == 0 || difference(order[i], order[i - 1], [](C x, C y) { return x != y; }) < length;
     };

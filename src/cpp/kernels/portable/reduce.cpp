@@ -52,7 +52,7 @@ Error Reduction::plan(KernelContext& context, const char* op, const Tensor& self
   reduced_.add(self.const_data_ptr(), reduced_strides, self.element_size());
   reduced_.merge();
   dtype_ = self.scalar_type();
-  pool_ = context.pool();
+  context_ = &context;
   return Error::Ok;
 }
 

@@ -36,7 +36,7 @@ class Reduction {
   /// once.
   template <typename C, typename State, typename Step, typename Finish>
   void run(const State& initial, const Step& step, const Finish& finish) {
-    parallel_parts(pool_, kept_, static_cast<size_t>(count_),
+    parallel_parts(*context_, kept_, static_cast<size_t>(count_),
                    [&](const LoopNest& kept) { run_part<C>(kept, initial, step, finish); });
   }
 
@@ -45,6 +45,8 @@ class Reduction {
   /// and are read together then.
   static constexpr int64_t kColumns = kColumnsAtOnce;
   static constexpr int64_t kRows = 64;
+  /// Values of a run between two looks at whether the caller asked to stop.
+  static constexpr int64_t kLongRun = 1 << 20;
 
   template <typename C, typename State, typename Step, typename Finish>
   void run_part(const LoopNest& kept, const State& initial, const Step& step, const Finish& finish) const {
@@ -65,10 +67,13 @@ class Reduction {
         reduced.rebase(0, pointers[num_outs_] + o * next);
         reduced.for_each_run([&](char* const* in, int64_t n) {
           if (direct) {
-            step(states[0], reinterpret_cast<const C*>(in[0]), n);
+            for (int64_t start = 0; start < n && !context_->cancelled(); start += kLongRun) {
+              const int64_t some = n - start < kLongRun ? n - start : kLongRun;
+              step(states[0], reinterpret_cast<const C*>(in[0]) + start, some);
+            }
             return;
           }
-          for (int64_t start = 0; start < n; start += kRows) {
+          for (int64_t start = 0; start < n && !context_->cancelled(); start += kRows) {
             const int64_t rows = n - start < kRows ? n - start : kRows;
             load_columns(dtype_, in[0] + start * stride, stride / size, rows, columns, buffer);
             for (int64_t c = 0; c < columns; ++c) {
@@ -98,7 +103,7 @@ class Reduction {
   size_t num_outs_ = 0;
   int64_t count_ = 1;
   ScalarType dtype_ = ScalarType::Float;
-  threads::ThreadPool* pool_ = nullptr;
+  const KernelContext* context_ = nullptr;
 };
 
 /// Sum of `n` values, in eight partial sums so that the rounding error stays small and the loop is vectorised.

@@ -175,7 +175,7 @@ Error by_tables(KernelContext& context, const Tensor& self, Tensor& out, SmoothF
     constexpr size_t kChunk = 256;
     T values[kChunk];
     const size_t end = (task + 1) * numel / tasks;
-    for (size_t i = task * numel / tasks; i < end; i += kChunk) {
+    for (size_t i = task * numel / tasks; i < end && !context.cancelled(); i += kChunk) {
       const size_t n = std::min(kChunk, end - i);
       load(self.scalar_type(), static_cast<const char*>(self.const_data_ptr()) + i * self.element_size(), 1,
            static_cast<int64_t>(n), values);

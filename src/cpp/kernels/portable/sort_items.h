@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/portable/arithmetic.h"
+#include "runtime/kernel.h"
 
 namespace et::kernels::portable {
 
@@ -22,9 +23,11 @@ bool sorts_before(C a, C b) {
 }
 
 /// Merge sort: stable, without recursion and in time n log n whatever the input. `other` is scratch of the same length;
-/// before(a, b): a comes in front of b.
+/// before(a, b): a comes in front of b. False when the caller asked to stop; the items must not be used then.
 template <typename T, typename Before>
-void merge_sort(T* items, T* other, int64_t n, const Before& before) {
+bool merge_sort(const runtime::KernelContext& context, T* items, T* other, int64_t n, const Before& before) {
+  constexpr int64_t kLook = 4096;  // items between two looks
+
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t start = 0; start < n; start += 2 * width) {
       const int64_t middle = start + width < n ? start + width : n;
@@ -32,6 +35,9 @@ void merge_sort(T* items, T* other, int64_t n, const Before& before) {
       int64_t a = start;
       int64_t b = middle;
       for (int64_t i = start; i < end; ++i) {
+        if (i % kLook == 0 && context.cancelled()) {
+          return false;
+        }
         other[i] = b < end && (a == middle || before(items[b], items[a])) ? items[b++] : items[a++];
       }
     }
@@ -39,12 +45,14 @@ void merge_sort(T* items, T* other, int64_t n, const Before& before) {
       items[i] = other[i];
     }
   }
+  return true;
 }
 
 /// merge_sort by value.
 template <typename C>
-void sort_items(Item<C>* items, Item<C>* other, int64_t n, bool descending = false) {
-  merge_sort(items, other, n, [descending](const Item<C>& a, const Item<C>& b) {
+bool sort_items(const runtime::KernelContext& context, Item<C>* items, Item<C>* other, int64_t n,
+                bool descending = false) {
+  return merge_sort(context, items, other, n, [descending](const Item<C>& a, const Item<C>& b) {
     return descending ? sorts_before(b.value, a.value) : sorts_before(a.value, b.value);
   });
 }

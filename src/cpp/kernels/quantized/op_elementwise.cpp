@@ -47,7 +47,7 @@ Error pairwise(KernelContext& context, const char* op, const Tensor& self, const
   nest.add_broadcast(self);
   nest.add_broadcast(other);
   nest.simplify();
-  portable::parallel_parts(context.pool(), nest, 4, [&](const portable::LoopNest& part) {
+  portable::parallel_parts(context, nest, 4, [&](const portable::LoopNest& part) {
     const int64_t steps[] = {part.run_stride(0), part.run_stride(1), part.run_stride(2)};
     part.for_each_run([&](char* const* pointers, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
@@ -146,7 +146,7 @@ Error quantized_table_out(KernelContext& context, const Tensor& self, const Tens
   const unsigned offset = self.scalar_type() == ScalarType::Char ? 128 : 0;
   return portable::dispatch_by_size(out.element_size(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    portable::parallel_parts(context.pool(), nest, 2, [&](const portable::LoopNest& part) {
+    portable::parallel_parts(context, nest, 2, [&](const portable::LoopNest& part) {
       const int64_t to_step = part.run_stride(0), from_step = part.run_stride(1);
       part.for_each_run([&](char* const* pointers, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {

@@ -120,7 +120,7 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T
     ET_RETURN_IF_ERROR(has_input ? matmul::multiply(context, gemm) : Error::Ok);
     const size_t work = static_cast<size_t>(plane_size + taps * positions);
     threads::parallel_for(
-        context.pool(), static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
+        context, static_cast<size_t>(channels), threads::grain_for(work), [&](size_t begin, size_t end) {
           for (auto c = static_cast<int64_t>(begin); c < static_cast<int64_t>(end); ++c) {
             T* const plane = to + (first + c) * plane_size;
             std::fill_n(plane, plane_size, bias_of<T>(p, slice, first + c));

@@ -349,7 +349,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 200'000;
   const size_t row = static_cast<size_t>(w.out_w * w.kernel_h * w.kernel_w) * w.channels * w.group;
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
+  threads::parallel_for(context, static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
                         [&](size_t begin, size_t end) { depthwise_rows(w, begin, end); });
   return Error::Ok;
 }

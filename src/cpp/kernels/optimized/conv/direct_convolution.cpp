@@ -154,7 +154,7 @@ void pad_image(KernelContext& context, const Direct& direct, const char* image, 
   const Problem& p = *direct.problem;
   const auto size = static_cast<int64_t>(element_size(p.dtype));
   const int64_t row_slots = direct.padded[2];
-  threads::parallel_for(context.pool(), static_cast<size_t>(direct.planes),
+  threads::parallel_for(context, static_cast<size_t>(direct.planes),
                         threads::grain_for(static_cast<size_t>(direct.plane_slots)), [&](size_t begin, size_t end) {
                           for (auto plane = static_cast<int64_t>(begin); plane < static_cast<int64_t>(end); ++plane) {
                             uint32_t* const to = slots + plane * direct.plane_slots;
@@ -267,7 +267,7 @@ void convolve(KernelContext& context, const Direct& direct, const uint32_t* slot
   const auto size = static_cast<int64_t>(element_size(p.dtype));
   const size_t parts = (static_cast<size_t>(direct.positions) + kPositions - 1) / kPositions;
   const size_t work = direct.steps * channels * kPositions / 16;
-  threads::parallel_for(context.pool(), parts * direct.blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, parts * direct.blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
     HWY_ALIGN float sums[amx::PlaneTiles::kChannels * kPositions];
     for (size_t i = begin; i < end && !context.cancelled(); ++i) {
       const size_t block = i % direct.blocks;

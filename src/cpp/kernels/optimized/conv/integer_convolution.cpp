@@ -81,7 +81,7 @@ Error convolve_planes(KernelContext& context, const ConvolutionProblem& p, const
                          static_cast<T*>(out)};
   const int64_t rows = p.batch * p.groups * p.out_channels * p.out[0] * p.out[1];
   const int64_t work = p.out[2] * (1 + p.in_channels * p.taps() / 4);  // four products take as long as a copy
-  threads::parallel_for(context.pool(), static_cast<size_t>(rows), threads::grain_for(static_cast<size_t>(work)),
+  threads::parallel_for(context, static_cast<size_t>(rows), threads::grain_for(static_cast<size_t>(work)),
                         [&](size_t begin, size_t end) {
                           convolve_rows(context, p, planes, static_cast<int64_t>(begin), static_cast<int64_t>(end));
                         });

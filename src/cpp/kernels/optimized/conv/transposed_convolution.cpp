@@ -199,8 +199,13 @@ Error run(KernelContext& context, Arguments args, void* state) {
   constexpr size_t kChunk = 300'000;
   const size_t work = p.in_channels * p.columns * p.kernel_h;
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPatches);
+  // Pixels between two looks: many of the blocks that meet a strip of the filter together.
+  const size_t piece = 448 + kChunk * 256 / work;
   threads::parallel_for(context.pool(), static_cast<size_t>(input.numel()) / p.in_channels, kChunk / work + 1,
-                        [&](size_t begin, size_t end) { multiply(p, begin, end); });
+                        [&](size_t begin, size_t end) {
+                          threads::in_pieces(context, end - begin, piece,
+                                             [&](size_t from, size_t to) { multiply(p, begin + from, begin + to); });
+                        });
   return Error::Ok;
 }
 

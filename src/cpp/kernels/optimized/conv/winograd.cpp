@@ -407,7 +407,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   portable::Window turned_output{};
   if (turns_input) {
     ET_TRY(const portable::Window turned, transposed_window(context, input));
-    move::copy_elements(context.pool(), portable::window_of(input), turned);
+    move::copy_elements(context, portable::window_of(input), turned);
     w.in = reinterpret_cast<const float*>(turned.data);
   }
   if (turns_output) {
@@ -418,7 +418,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.tiles_across = divide_up(static_cast<size_t>(w.out_w), w.tile);
   ET_RETURN_IF_ERROR(run_plan(context, w, plan_call(w, batch, context.pool())));
   if (turns_output) {
-    move::copy_elements(context.pool(), turned_output, portable::window_of(out));
+    move::copy_elements(context, turned_output, portable::window_of(out));
   }
   return Error::Ok;
 }

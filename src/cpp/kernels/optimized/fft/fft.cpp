@@ -71,9 +71,13 @@ Error run_job(KernelContext& context, FftJob<T>& job) {
   const size_t worth = job.lanes * job.plan->m * kCost / threads::kGrainElements;
   const size_t groups = std::min(blocks, worth < 2 ? 1 : 2 * threads);
   const size_t each = 2 * job.scratch_elements() * num_lanes<T>();
+  const size_t piece = threads::kMostGrains * blocks / std::max<size_t>(worth, 1) + 1;
   ET_TRY(T * scratch, allocate<T>(context, groups * each));
   threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
-    run_blocks(job, group * blocks / groups, (group + 1) * blocks / groups, scratch + group * each);
+    const size_t first = group * blocks / groups, count = (group + 1) * blocks / groups - first;
+    threads::in_pieces(context, count, piece, [&](size_t begin, size_t end) {
+      run_blocks(job, first + begin, first + end, scratch + group * each);
+    });
   });
   return Error::Ok;
 }

@@ -152,7 +152,7 @@ Error mv_out(KernelContext& context, const Tensor& self, const Tensor& vec, Tens
                      "aten::mv: rows of %" PRId64 " elements, a vector of %" PRId64, self.size(1), vec.size(0));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {self.size(0)}));
   const auto n = static_cast<size_t>(vec.size(0));
-  threads::parallel_for(context.pool(), static_cast<size_t>(self.size(0)), threads::grain_for(n),
+  threads::parallel_for(context, static_cast<size_t>(self.size(0)), threads::grain_for(n),
                         [&](size_t begin, size_t end) { products(self, vec, n, out, begin, end); });
   return Error::Ok;
 }

@@ -46,7 +46,7 @@ template <typename T>
 void finish(KernelContext& context, T alpha, const T* sums, size_t rows, size_t columns, T beta, const char* added,
             int64_t added_row, int64_t added_column, ScalarType dtype, char* out) {
   const size_t size = element_size(dtype);
-  threads::parallel_for(context.pool(), rows, threads::grain_for(2 * columns), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, rows, threads::grain_for(2 * columns), [&](size_t begin, size_t end) {
     constexpr size_t kChunk = 256;
     T line[kChunk];
     T other[kChunk];
@@ -118,7 +118,7 @@ bool multiply_lines(KernelContext& context, const GemmOf<double>& gemm, const Li
     return false;
   }
   const auto dot = dot_of_doubles();
-  threads::parallel_for(context.pool(), sums.outputs, threads::grain_for(gemm.depth), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, sums.outputs, threads::grain_for(gemm.depth), [&](size_t begin, size_t end) {
     const auto* const x = static_cast<const double*>(sums.vector.data);
     for (size_t i = begin; i < end; ++i) {
       const auto* const line = static_cast<const double*>(matrix.data) + static_cast<int64_t>(i) * matrix.across;
@@ -145,7 +145,7 @@ Result<bool> multiply_small_lines(KernelContext& context, const GemmOf<float>& g
     const size_t n = std::min(lines, outputs - first);
     const auto* const from = static_cast<const uint16_t*>(matrix.data) + first * depth;
     const ScalarType dtype = matrix.dtype;
-    threads::parallel_for(context.pool(), n * depth, threads::grain_for(1), [&](size_t begin, size_t end) {
+    threads::parallel_for(context, n * depth, threads::grain_for(1), [&](size_t begin, size_t end) {
       floats_from(dtype, from + begin, 1, end - begin, some + begin);
     });
     RowProduct product;

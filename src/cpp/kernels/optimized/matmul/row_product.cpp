@@ -112,7 +112,7 @@ void multiply_row(KernelContext& context, const RowProduct& product) {
   const auto some = product.outputs_inner ? HWY_DYNAMIC_POINTER(Columns) : HWY_DYNAMIC_POINTER(Rows);
   // Columns in pieces of whole cache lines, so that a row of the matrix is read in long runs.
   const size_t grain = threads::grain_for(product.depth);
-  threads::parallel_for(context.pool(), product.outputs, product.outputs_inner ? (grain + 255) / 256 * 256 : grain,
+  threads::parallel_for(context, product.outputs, product.outputs_inner ? (grain + 255) / 256 * 256 : grain,
                         [&](size_t begin, size_t end) { some(product, begin, end); });
 }
 

@@ -17,7 +17,7 @@ using portable::window_of;
 Error emit(KernelContext& context, const Window& window, const Tensor& out) {
   ET_RETURN_IF_ERROR(resize_tensor(context, out, window.sizes));
   if (window.data != out.const_data_ptr()) {
-    copy_elements(context.pool(), window, window_of(out));
+    copy_elements(context, window, window_of(out));
   }
   return Error::Ok;
 }
@@ -125,7 +125,7 @@ Error channel_shuffle_out(KernelContext& context, const Tensor& self, int64_t gr
   }
   Window to = window_of(out);
   portable::split_dim(to, 1, groups);
-  copy_elements(context.pool(), from, to);
+  copy_elements(context, from, to);
   return Error::Ok;
 }
 
@@ -169,7 +169,7 @@ Error cat_out(KernelContext& context, TensorList tensors, int64_t dim, Tensor& o
   int64_t start = 0;
   for (const Tensor& tensor : tensors) {
     if (tensor.numel() > 0) {
-      copy_elements(context.pool(), window_of(tensor), slice_of(out, dim, start, tensor.size(dim)));
+      copy_elements(context, window_of(tensor), slice_of(out, dim, start, tensor.size(dim)));
     }
     start += tensor.size(dim);
   }

@@ -34,8 +34,8 @@ Error gather_rows(KernelContext& context, const char* op, const Tensor& table, c
   const size_t row_bytes = table.nbytes() / static_cast<size_t>(rows);
   const auto* const from = static_cast<const char*>(table.const_data_ptr());
   auto* const to = static_cast<char*>(out.mutable_data_ptr());
-  threads::parallel_for(context.pool(), static_cast<size_t>(indices.numel()),
-                        threads::grain_for(row_bytes / sizeof(float)), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, static_cast<size_t>(indices.numel()), threads::grain_for(row_bytes / sizeof(float)),
+                        [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
                             const auto index = static_cast<size_t>(index_at(indices, static_cast<int64_t>(i)));
                             std::memcpy(to + i * row_bytes, from + index * row_bytes, row_bytes);

@@ -85,7 +85,7 @@ Error pad_out(KernelContext& context, const Tensor& self, IntArrayRef padding, T
     using T = typename decltype(tag)::type;
     const auto* const from = static_cast<const T*>(self.const_data_ptr());
     auto* const to = static_cast<T*>(out.mutable_data_ptr());
-    threads::parallel_for(context.pool(), lines, grain, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, lines, grain, [&](size_t begin, size_t end) {
       const auto first = static_cast<int64_t>(begin);
       int64_t row = first % rows.padded();
       int64_t frame = first / rows.padded() % frames.padded();

@@ -229,7 +229,7 @@ void for_iterations(const Loop* around, size_t count, size_t begin, size_t end, 
 
 }  // namespace
 
-void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& to) {
+void copy_elements(KernelContext& context, const Window& from, const Window& to) {
   size_t total = 1;
   for (size_t d = 0; d < to.sizes.size(); ++d) {
     total *= static_cast<size_t>(to.sizes[static_cast<int64_t>(d)]);
@@ -282,12 +282,12 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
       }
     }
     const size_t per_iteration = inner.size * (cross.size < kTile ? cross.size : kTile);
-    threads::parallel_for(pool, iterations, grain_elements / per_iteration, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, iterations, grain_elements / per_iteration, [&](size_t begin, size_t end) {
       size_t n = begin;
       for_iterations(around, count, begin, end, [&](int64_t from_offset, int64_t to_offset) {
         const size_t first = n++ % tiles * kTile;
         const size_t columns = cross.size - first < kTile ? cross.size - first : kTile;
-        for (size_t r = 0; r < inner.size; r += kTile) {
+        for (size_t r = 0; r < inner.size && !context.cancelled(); r += kTile) {
           const size_t rows = inner.size - r < kTile ? inner.size - r : kTile;
           transpose_tile(from_data + from_offset + static_cast<int64_t>(r) * inner.from,
                          to_data + to_offset + r * element, rows, columns, inner.from, cross.to, element);
@@ -298,13 +298,13 @@ void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& 
   }
 
   if (loops.count == 1 && loops.loop[0].from == bytes && loops.loop[0].to == bytes) {
-    threads::parallel_for(pool, total, grain_elements, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, total, grain_elements, [&](size_t begin, size_t end) {
       std::memcpy(to.data + begin * element, from.data + begin * element, (end - begin) * element);
     });
     return;
   }
   const Loop line = loops.loop[0];
-  threads::parallel_for(pool, total / line.size, grain_elements / line.size, [&](size_t begin, size_t end) {
+  threads::parallel_for(context, total / line.size, grain_elements / line.size, [&](size_t begin, size_t end) {
     for_iterations(loops.loop + 1, loops.count - 1, begin, end, [&](int64_t from_offset, int64_t to_offset) {
       copy_line(from.data + from_offset, to.data + to_offset, line, element);
     });

@@ -5,18 +5,18 @@
 /// Not for: conversions (portable::copy_window).
 ///
 ///     Window window = window_of(self);  std::swap(window.strides[0], window.strides[1]); …
-///     copy_elements(context.pool(), window, window_of(out));
+///     copy_elements(context, window, window_of(out));
 #pragma once
 
 #include "kernels/portable/strided_copy.h"
-#include "threads/thread_pool.h"
 
 namespace et::kernels::optimized::move {
 
 using portable::Window;
+using runtime::KernelContext;
 
 /// Copies `from` to `to`. Same dtype and sizes; strides of `from` may be 0 or negative, those of `to` are positive and
 /// distinct elements of `to` are distinct memory. The windows must not overlap.
-void copy_elements(threads::ThreadPool* pool, const Window& from, const Window& to);
+void copy_elements(KernelContext& context, const Window& from, const Window& to);
 
 }  // namespace et::kernels::optimized::move

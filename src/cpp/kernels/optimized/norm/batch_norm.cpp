@@ -259,12 +259,12 @@ bool has_rows(const Tensor& input) {
 void apply_channels(KernelContext& context, const Tensor& input, const Tensor& out, const Channels& channels) {
   const size_t inner = run_length(input);
   if (has_rows(input)) {
-    threads::parallel_for(context.pool(), static_cast<size_t>(input.numel()) / channels.count,
+    threads::parallel_for(context, static_cast<size_t>(input.numel()) / channels.count,
                           threads::grain_for(channels.count),
                           [&](size_t begin, size_t end) { apply_rows(input, out, channels, begin, end); });
     return;
   }
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.size(0)) * channels.count, threads::grain_for(inner),
+  threads::parallel_for(context, static_cast<size_t>(input.size(0)) * channels.count, threads::grain_for(inner),
                         [&](size_t begin, size_t end) { apply_runs(input, out, channels, begin, end, inner); });
 }
 
@@ -288,7 +288,7 @@ Error train(KernelContext& context, const Tensor& input, const Parameters& a, Te
   if (has_rows(input)) {
     measure_rows(input, channels, batch * inner);
   } else {
-    threads::parallel_for(context.pool(), channels.count, threads::grain_for(4 * batch * inner),
+    threads::parallel_for(context, channels.count, threads::grain_for(4 * batch * inner),
                           [&](size_t begin, size_t end) {
                             const size_t step = runs_at_once(inner);
                             for (size_t c = begin; c < end; c += step) {

@@ -177,7 +177,7 @@ Error normalize_rows(KernelContext& context, const Tensor& input, int64_t column
   const auto n = static_cast<size_t>(columns);
   const auto statistics_of = HWY_DYNAMIC_POINTER_T(Statistics);
   const auto normalize = HWY_DYNAMIC_POINTER_T(Normalize);
-  threads::parallel_for(context.pool(), static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
+  threads::parallel_for(context, static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
                         [&](size_t begin, size_t end) {
                           for (size_t r = begin; r < end; ++r) {
                             statistics_of(x + r * n, n, static_cast<T>(eps), means + r, rstds + r);
@@ -290,7 +290,7 @@ Error group_norm_channels_last(KernelContext& context, const ChannelsLastGroupNo
   const size_t grain = threads::grain_for(4 * norm.block() * channels);
   for (size_t image = 0; image < norm.batch; ++image) {
     const float* const x = norm.x + image * image_size;
-    threads::parallel_for(context.pool(), norm.blocks(), grain, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, norm.blocks(), grain, [&](size_t begin, size_t end) {
       for (size_t b = begin; b < end; ++b) {
         float* const means = statistics + 2 * b * channels;
         statistics_of(x + b * norm.block() * channels, norm.pixels_of(b), channels, means, means + channels);
@@ -305,7 +305,7 @@ Error group_norm_channels_last(KernelContext& context, const ChannelsLastGroupNo
       scales[c] = scale;
       scales[channels + c] = shift;
     }
-    threads::parallel_for(context.pool(), norm.blocks(), grain, [&](size_t begin, size_t end) {
+    threads::parallel_for(context, norm.blocks(), grain, [&](size_t begin, size_t end) {
       for (size_t b = begin; b < end; ++b) {
         const size_t at = b * norm.block() * channels;
         scale_columns(x + at, norm.y + image * image_size + at, norm.pixels_of(b), channels, scales, scales + channels);
@@ -340,7 +340,7 @@ Error normalize_groups(KernelContext& context, const Tensor& input, const Option
     const size_t n = per_group * spatial;
     const auto statistics_of = HWY_DYNAMIC_POINTER_T(Statistics);
     const auto scale_row = HWY_DYNAMIC_POINTER_T(Scale);
-    threads::parallel_for(context.pool(), batch * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
+    threads::parallel_for(context, batch * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
       for (size_t g = begin; g < end; ++g) {
         statistics_of(x + g * n, n, e, means + g, rstds + g);
         for (size_t c = 0; c < per_group; ++c) {

@@ -58,7 +58,7 @@ Error normalize_rows(KernelContext& context, const Tensor& input, const Optional
   const auto columns = static_cast<size_t>(input.size(input.dim() - 1));
   const size_t rows = static_cast<size_t>(input.numel()) / columns;
   const size_t piece = input.scalar_type() == dtype_of<T> ? columns : kPiece;
-  threads::parallel_for(context.pool(), rows, threads::grain_for(3 * columns), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, rows, threads::grain_for(3 * columns), [&](size_t begin, size_t end) {
     T from[kPiece], to[kPiece];
     for (size_t at = begin * columns; at < end * columns; at += columns) {
       T squares = 0;

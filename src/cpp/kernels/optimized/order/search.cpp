@@ -71,7 +71,7 @@ Error search(KernelContext& context, const char* op, const Tensor& sorted, const
   for (size_t n = sequences.length; n > 0; n /= 2) {
     cost += 8;
   }
-  threads::parallel_for(context.pool(), static_cast<size_t>(values.numel()), threads::grain_for(cost),
+  threads::parallel_for(context, static_cast<size_t>(values.numel()), threads::grain_for(cost),
                         [&](size_t begin, size_t end) { search_some(sequences, begin, end); });
   return Error::Ok;
 }

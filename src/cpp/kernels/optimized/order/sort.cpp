@@ -75,39 +75,49 @@ struct WideItem {
 template <typename T>
 using Item = std::conditional_t<sizeof(T) == 8, WideItem, NarrowItem>;
 
+/// Items between two looks at whether the caller asked to stop.
+constexpr size_t kLook = 1 << 16;
+/// Items that std::nth_element and its kin, which cannot look, take some milliseconds for.
+constexpr size_t kMostAtOnce = 1 << 18;
+
 /// The items of a lane of `n` elements, `stride` apart. Returns the first position of a NaN, or n.
 template <typename T>
-size_t make_items(const T* from, size_t stride, size_t n, bool descending, Item<T>* items) {
+size_t make_items(const KernelContext& context, const T* from, size_t stride, size_t n, bool descending,
+                  Item<T>* items) {
   size_t first_nan = n;
-  for (size_t i = 0; i < n; ++i) {
-    const T value = from[i * stride];
-    const auto key = order_key(value);
-    items[i] = Item<T>(descending ? static_cast<decltype(key)>(~key) : key, i);
-    if constexpr (!std::is_integral_v<T>) {
-      const auto number = static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(value);
-      first_nan = std::isnan(number) && first_nan == n ? i : first_nan;
+  threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const T value = from[i * stride];
+      const auto key = order_key(value);
+      items[i] = Item<T>(descending ? static_cast<decltype(key)>(~key) : key, i);
+      if constexpr (!std::is_integral_v<T>) {
+        const auto number = static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(value);
+        first_nan = std::isnan(number) && first_nan == n ? i : first_nan;
+      }
     }
-  }
+  });
   return first_nan;
 }
 
-/// Sorts n items; `scratch` has room for as many.
+/// Sorts n items; `scratch` has room for as many. False when the caller asked to stop; the items are in no order then.
 template <typename I>
-void sort_items(I* items, I* scratch, size_t n) {
+bool sort_items(const KernelContext& context, I* items, I* scratch, size_t n) {
   constexpr size_t kWorthCounting = 256;  // below, 256 counters for each digit are more work than comparing
   if (n < kWorthCounting) {
     std::sort(items, items + n);
-    return;
+    return true;
   }
   uint32_t counts[I::kDigits][256] = {};
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t d = 0; d < I::kDigits; ++d) {
-      ++counts[d][items[i].digit(d)];
+  bool goes_on = threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      for (size_t d = 0; d < I::kDigits; ++d) {
+        ++counts[d][items[i].digit(d)];
+      }
     }
-  }
+  });
   I* from = items;
   I* to = scratch;
-  for (size_t d = 0; d < I::kDigits; ++d) {
+  for (size_t d = 0; d < I::kDigits && goes_on; ++d) {
     if (counts[d][from[0].digit(d)] == n) {
       continue;  // one digit for all
     }
@@ -117,28 +127,99 @@ void sort_items(I* items, I* scratch, size_t n) {
       count = start;
       start += size;
     }
-    for (size_t i = 0; i < n; ++i) {
-      to[counts[d][from[i].digit(d)]++] = from[i];
-    }
+    goes_on = threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        to[counts[d][from[i].digit(d)]++] = from[i];
+      }
+    });
     std::swap(from, to);
   }
   if (from != items) {
-    std::memcpy(static_cast<void*>(items), from, n * sizeof(I));
+    goes_on =
+        threads::in_pieces(context, n, kLook,
+                           [&](size_t begin, size_t end) {
+                             std::memcpy(static_cast<void*>(items + begin), from + begin, (end - begin) * sizeof(I));
+                           }) &&
+        goes_on;
   }
+  return goes_on;
 }
 
-/// Brings the `count` smallest items to the front, in order.
+/// As std::nth_element: item `rank` gets its place, smaller ones come before it. By one digit after the other from the
+/// highest on while there are many with the same ones; they are in the order of their positions. `scratch` has room for
+/// as many. False when the caller asked to stop.
 template <typename I>
-void select_items(I* items, size_t n, size_t count) {
-  constexpr size_t kHeapFactor = 64;  // a heap of the best pays while they are few
-  if (count * kHeapFactor <= n) {
-    std::partial_sort(items, items + count, items + n);
-    return;
+bool select_rank(const KernelContext& context, I* items, I* scratch, size_t n, size_t rank) {
+  size_t first = 0, end = n;  // of the items that may be the one
+  for (size_t d = I::kDigits; d-- > 0 && end - first > kMostAtOnce;) {
+    size_t counts[256] = {};
+    I* const some = items + first;
+    const size_t count = end - first;
+    if (!threads::in_pieces(context, count, kLook, [&](size_t i, size_t last) {
+          for (; i < last; ++i) {
+            ++counts[some[i].digit(d)];
+          }
+        })) {
+      return false;
+    }
+    size_t digit = 0, before = 0;
+    while (first + before + counts[digit] <= rank) {
+      before += counts[digit++];
+    }
+    if (counts[digit] == count) {
+      continue;
+    }
+    size_t at[3] = {0, before, before + counts[digit]};  // of smaller, equal and larger digits
+    const size_t next[] = {first + at[1], first + at[2]};
+    const bool goes_on = threads::in_pieces(context, count, kLook,
+                                            [&](size_t i, size_t last) {
+                                              for (; i < last; ++i) {
+                                                const size_t own = some[i].digit(d);
+                                                scratch[at[own < digit ? 0 : own == digit ? 1 : 2]++] = some[i];
+                                              }
+                                            }) &&
+                         threads::in_pieces(context, count, kLook, [&](size_t i, size_t last) {
+                           std::memcpy(static_cast<void*>(some + i), scratch + i, (last - i) * sizeof(I));
+                         });
+    if (!goes_on) {
+      return false;
+    }
+    first = next[0];
+    end = next[1];
   }
-  if (count < n) {
-    std::nth_element(items, items + count, items + n);
+  if (end - first <= kMostAtOnce) {
+    std::nth_element(items + first, items + rank, items + end);
+  }
+  return true;
+}
+
+/// Brings the `count` smallest items to the front, in order. False when the caller asked to stop.
+template <typename I>
+bool select_items(const KernelContext& context, I* items, I* scratch, size_t n, size_t count) {
+  constexpr size_t kHeapFactor = 64;  // a heap of the best pays while they are few
+  if (count * kHeapFactor <= n && count <= kMostAtOnce) {
+    // As std::partial_sort, which does not look.
+    std::make_heap(items, items + count);
+    const bool goes_on = threads::in_pieces(context, n - count, kLook, [&](size_t begin, size_t end) {
+      for (size_t i = count + begin; i < count + end; ++i) {
+        if (items[i] < items[0]) {
+          std::pop_heap(items, items + count);
+          std::swap(items[count - 1], items[i]);
+          std::push_heap(items, items + count);
+        }
+      }
+    });
+    std::sort_heap(items, items + count);
+    return goes_on;
+  }
+  if (count < n && !select_rank(context, items, scratch, n, count)) {
+    return false;
+  }
+  if (count > kMostAtOnce) {
+    return sort_items(context, items, scratch, count);
   }
   std::sort(items, items + count);
+  return true;
 }
 
 /// The lanes of tensors along `dim`. Outputs may have another extent there, or (dim < 0) not have the dimension at all.
@@ -199,10 +280,13 @@ Error for_each_lane(KernelContext& context, const char* op, const Tensor& self, 
       auto* const items = reinterpret_cast<Item<T>*>(static_cast<char*>(memory) + group * nbytes);
       for (size_t lane = group * lanes.count / groups; lane < (group + 1) * lanes.count / groups; ++lane) {
         const size_t nan =
-            make_items(data + lanes.offset_of(self, lane), lanes.stride, lanes.length, descending, items);
-        f(TypeTag<T>{}, lane, items, items + lanes.length, nan);
+            make_items(context, data + lanes.offset_of(self, lane), lanes.stride, lanes.length, descending, items);
+        if (!context.cancelled()) {
+          f(TypeTag<T>{}, lane, items, items + lanes.length, nan);
+        }
       }
     });
+    ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", op);
     return Error::Ok;
   });
 }
@@ -226,19 +310,20 @@ Error write_sorted(KernelContext& context, const char* op, const Tensor& self, i
   return for_each_lane(
       context, op, self, lanes, descending, kCost, [&](auto tag, size_t lane, auto* items, auto* scratch, size_t) {
         using T = typename decltype(tag)::type;
-        if (wanted == lanes.length) {
-          sort_items(items, scratch, lanes.length);
-        } else {
-          select_items(items, lanes.length, wanted);
+        if (!(wanted == lanes.length ? sort_items(context, items, scratch, lanes.length)
+                                     : select_items(context, items, scratch, lanes.length, wanted))) {
+          return;
         }
         const T* const from = static_cast<const T*>(self.const_data_ptr()) + lanes.offset_of(self, lane);
         T* const value = static_cast<T*>(values.mutable_data_ptr()) + lanes.offset_of(values, lane);
         int64_t* const index = static_cast<int64_t*>(indices.mutable_data_ptr()) + lanes.offset_of(indices, lane);
-        for (size_t i = 0; i < wanted; ++i) {
-          const size_t position = items[i].position();
-          value[i * value_stride] = from[position * lanes.stride];
-          index[i * index_stride] = static_cast<int64_t>(position);
-        }
+        threads::in_pieces(context, wanted, kLook, [&](size_t i, size_t end) {
+          for (; i < end; ++i) {
+            const size_t position = items[i].position();
+            value[i * value_stride] = from[position * lanes.stride];
+            index[i * index_stride] = static_cast<int64_t>(position);
+          }
+        });
       });
 }
 
@@ -273,14 +358,16 @@ Error write_one(KernelContext& context, const char* op, const Tensor& self, int6
   const Lanes lanes(self, dim);
   constexpr size_t kCost = 8;
   return for_each_lane(
-      context, op, self, lanes, false, kCost, [&](auto tag, size_t lane, auto* items, auto*, size_t nan) {
+      context, op, self, lanes, false, kCost, [&](auto tag, size_t lane, auto* items, auto* scratch, size_t nan) {
         using T = typename decltype(tag)::type;
         const T* const from = static_cast<const T*>(self.const_data_ptr()) + lanes.offset_of(self, lane);
         size_t position = nan;
         if (rule != Nan::Wins || nan == lanes.length) {
           const bool skips = rule == Nan::Ignored && nan != lanes.length;
           const size_t place = skips ? rank_of_numbers(from, lanes.stride, lanes.length) : static_cast<size_t>(rank);
-          std::nth_element(items, items + place, items + lanes.length);
+          if (!select_rank(context, items, scratch, lanes.length, place)) {
+            return;
+          }
           position = items[place].position();
         }
         static_cast<T*>(values.mutable_data_ptr())[lanes.offset_of(values, lane)] = from[position * lanes.stride];
@@ -352,14 +439,16 @@ Error median_of_all(KernelContext& context, const char* op, const Tensor& self, 
   }
   constexpr size_t kCost = 8;
   return for_each_lane(context, op, self, Lanes(self), false, kCost,
-                       [&](auto tag, size_t, auto* items, auto*, size_t nan) {
+                       [&](auto tag, size_t, auto* items, auto* scratch, size_t nan) {
                          using T = typename decltype(tag)::type;
                          const auto n = static_cast<size_t>(self.numel());
                          const T* const from = static_cast<const T*>(self.const_data_ptr());
                          size_t position = nan;
                          if (nan == n || rule == Nan::Ignored) {
                            const size_t rank = nan == n ? (n - 1) / 2 : rank_of_numbers(from, 1, n);
-                           std::nth_element(items, items + rank, items + n);
+                           if (!select_rank(context, items, scratch, n, rank)) {
+                             return;
+                           }
                            position = items[rank].position();
                          }
                          *static_cast<T*>(out.mutable_data_ptr()) = from[position];

@@ -60,7 +60,7 @@ Error glu_out(KernelContext& context, const Tensor& self, int64_t dim, Tensor& o
       i += n;
     }
   };
-  threads::parallel_for(context.pool(), outer * block, threads::grain_for(kCost), some);
+  threads::parallel_for(context, outer * block, threads::grain_for(kCost), some);
   write_floats(context, out, y);
   return Error::Ok;
 }

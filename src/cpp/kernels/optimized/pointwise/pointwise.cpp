@@ -68,7 +68,7 @@ struct PointwisePlan {
   }
 
   Error plan(KernelContext& context, Arguments args);
-  void run_blocks(threads::ThreadPool* pool) const;
+  void run_blocks(const KernelContext& context) const;
   void run_block(const PointwiseBlock& part) const {
     if (takes_pieces) {
       run_pieces(part);
@@ -217,15 +217,15 @@ void PointwisePlan::run_pieces(const PointwiseBlock& part) const {
   }
 }
 
-void PointwisePlan::run_blocks(threads::ThreadPool* pool) const {
+void PointwisePlan::run_blocks(const KernelContext& context) const {
   const size_t all_rows = blocks * block.rows;
   if (all_rows == 1) {  // one long loop: equal shapes, or a number on one side
-    threads::parallel_for(pool, block.columns, threads::grain_for(operation.cost),
+    threads::parallel_for(context, block.columns, threads::grain_for(operation.cost),
                           [this](size_t begin, size_t end) { run_part(0, 0, begin, 1, end - begin); });
     return;
   }
   // Work is shared by rows: row r of all belongs to block r / rows.
-  threads::parallel_for(pool, all_rows, threads::grain_for(block.columns * operation.cost),
+  threads::parallel_for(context, all_rows, threads::grain_for(block.columns * operation.cost),
                         [this](size_t begin, size_t end) {
                           while (begin < end) {
                             const size_t row = begin % block.rows;
@@ -323,7 +323,7 @@ Error run_pointwise(KernelContext& context, Arguments args, void* state) {
   plan.block.out = args[plan.out_argument]->to_tensor().mutable_data_ptr();
   switch (plan.work) {
     case PointwisePlan::Work::kBlock: plan.run_block(plan.block); break;
-    case PointwisePlan::Work::kBlocks: plan.run_blocks(context.pool()); break;
+    case PointwisePlan::Work::kBlocks: plan.run_blocks(context); break;
     default: break;
   }
   return Error::Ok;

@@ -307,7 +307,7 @@ Error pool_images(KernelContext& context, const ImagePool& pool) {
   ET_TRY(void* const memory, context.allocate_temp(slots * line_nbytes, 64));
   const auto compute = HWY_DYNAMIC_POINTER(PoolRowOf);
   threads::parallel_tasks(slots > 1 ? context.pool() : nullptr, slots, [&](size_t slot) {
-    for (size_t r = rows * slot / slots; r < rows * (slot + 1) / slots; ++r) {
+    for (size_t r = rows * slot / slots; r < rows * (slot + 1) / slots && !context.cancelled(); ++r) {
       const auto image = static_cast<int64_t>(r) / pool.out_h;
       const Taps& taps = pool.rows[static_cast<int64_t>(r) % pool.out_h];
       ImageRow row{};

@@ -302,7 +302,7 @@ Error pool(KernelContext& context, const Tensor& self, const Directions& all, co
                                image * static_cast<size_t>(all.elements()) * self.element_size();
       auto* target = static_cast<char*>(out.mutable_data_ptr()) +
                      image * static_cast<size_t>(lines) * results * out.element_size();
-      for (int64_t line = 0; line < lines; ++line, target += results * out.element_size()) {
+      for (int64_t line = 0; line < lines && !context.cancelled(); ++line, target += results * out.element_size()) {
         const int64_t d = line / all.rows.out, h = line % all.rows.out;
         T* const y = converts ? scratch.made : reinterpret_cast<T*>(target);
         pool_rows(self, from, all, d, h, loops, row, neutral, combine, scratch, y);

@@ -104,7 +104,7 @@ Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size
   const int64_t images = args[ops::arguments::et_quantized_convolution::kInput]->to_tensor().size(0);
   if (images > 0) {
     const size_t row = static_cast<size_t>(w.out_w) * w.channels * cost;
-    threads::parallel_for(context.pool(), static_cast<size_t>(images * w.out_h), chunk / row + 1,
+    threads::parallel_for(context, static_cast<size_t>(images * w.out_h), chunk / row + 1,
                           [&](size_t begin, size_t end) { rows(w, begin, end); });
   }
   return Error::Ok;

@@ -381,7 +381,7 @@ Error multiply(KernelContext& context, void* started, const float* x, float* out
   const auto blocks_of = HWY_DYNAMIC_POINTER(DynamicBlocks);
   constexpr size_t kProducts = 16;  // in the time of one of floats
   threads::parallel_for(
-      context.pool(), (blocks + tile - 1) / tile, threads::grain_for(w.k * product.x.rows * tile * lanes / kProducts),
+      context, (blocks + tile - 1) / tile, threads::grain_for(w.k * product.x.rows * tile * lanes / kProducts),
       [&](size_t begin, size_t end) { blocks_of(product, begin * tile, std::min(end * tile, blocks)); });
   return Error::Ok;
 }

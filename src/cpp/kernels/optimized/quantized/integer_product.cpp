@@ -314,7 +314,7 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t w
     const size_t end = (chunk + 1) * units / chunks;
     IntegerBlock b{};
     b.scratch = scratch + chunk * nbytes;
-    for (size_t unit = chunk * units / chunks; unit < end; unit += b.end - b.begin) {
+    for (size_t unit = chunk * units / chunks; unit < end && !context.cancelled(); unit += b.end - b.begin) {
       const size_t of = unit / panels;
       b.group = of / blocks;
       b.first_row = of % blocks * block;

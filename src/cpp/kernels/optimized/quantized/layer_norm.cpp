@@ -99,7 +99,7 @@ void vector_rows(KernelContext& context, const LayerNormRows& rows) {
   }
   const auto count = static_cast<size_t>(rows.count);
   const size_t grain = threads::grain_for(8 * static_cast<size_t>(rows.norm.length()));
-  threads::parallel_for(context.pool(), count, grain, [&](size_t begin, size_t end) {
+  threads::parallel_for(context, count, grain, [&](size_t begin, size_t end) {
     rows.dtype == ScalarType::Char ? HWY_DYNAMIC_DISPATCH(NormChar)(rows, begin, end)
                                    : HWY_DYNAMIC_DISPATCH(NormByte)(rows, begin, end);
   });

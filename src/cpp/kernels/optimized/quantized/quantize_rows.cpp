@@ -165,18 +165,19 @@ Error quantize_rows(KernelContext& context, const char* op, const RunTimeQuantiz
   const size_t columns = to.groups * to.group, grain = threads::grain_for(columns);
   ET_TRY(void* const memory, context.allocate_temp(to.rows * sizeof(NumberRange), alignof(NumberRange)));
   auto* const ranges = static_cast<NumberRange*>(memory);
-  threads::parallel_for(context.pool(), to.rows, grain, [&](size_t begin, size_t end) {
+  threads::parallel_for(context, to.rows, grain, [&](size_t begin, size_t end) {
     for (size_t m = begin; m < end; ++m) {
       HWY_DYNAMIC_DISPATCH(FindRange)(x + m * columns, columns, &ranges[m]);
     }
   });
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", op);
   NumberRange whole;
   for (size_t m = 0; m < to.rows; ++m) {
     whole.add(ranges[m]);
   }
   ET_CHECK_OR_RETURN(whole.is_finite(), InvalidArgument, "%s: the input is not finite, so it has no integers", op);
   const auto least = static_cast<int32_t>(choice.quant_min), most = static_cast<int32_t>(choice.quant_max);
-  threads::parallel_for(context.pool(), to.rows, grain, [&](size_t begin, size_t end) {
+  threads::parallel_for(context, to.rows, grain, [&](size_t begin, size_t end) {
     for (size_t m = begin; m < end; ++m) {
       const RowParameters chosen = choice.of(choice.per_token ? ranges[m] : whole);
       const RowRule rule{choice.per_token, chosen.scale, chosen.inverse, chosen.zero_point, least, most, least + 128};

@@ -75,7 +75,7 @@ void run_loop(KernelContext& context, pointwise::BlockFunction loop, const Tenso
               const pointwise::PointwiseBlock& numbers) {
   const auto* const from = static_cast<const char*>(input.const_data_ptr());
   auto* const to = static_cast<char*>(out.mutable_data_ptr());
-  threads::parallel_for(context.pool(), static_cast<size_t>(input.numel()), threads::kGrainElements,
+  threads::parallel_for(context, static_cast<size_t>(input.numel()), threads::kGrainElements,
                         [&](size_t begin, size_t end) {
                           pointwise::PointwiseBlock block = numbers;
                           block.in[0] = from + begin * input.element_size();

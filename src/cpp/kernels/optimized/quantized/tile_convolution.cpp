@@ -221,7 +221,7 @@ void multiply(KernelContext& context, const amx::TileProduct& p) {
   constexpr size_t kWorthSharing = 8'000'000;  // multiplications that are worth handing over to another thread
   const size_t unit = std::min(amx::tile_strip(p) * amx::TileProduct::kBlock, p.rows) * amx::TilePacking::kColumns *
                       p.packing.runs * p.packing.steps() * amx::TilePacking::kStep;
-  threads::parallel_for(context.pool(), amx::tile_strips(p) * p.packing.panels(), kWorthSharing / unit + 1,
+  threads::parallel_for(context, amx::tile_strips(p) * p.packing.panels(), kWorthSharing / unit + 1,
                         [&](size_t begin, size_t end) { amx::multiply_tiles(p, begin, end); });
 }
 
@@ -293,7 +293,7 @@ Error run_bordered(KernelContext& context, const TileConvolution& w, const Tenso
   const int8_t* const images = input.const_data_ptr<int8_t>();
   int8_t* const outs = p.out;
   for (int64_t image = 0; image < input.size(0); ++image) {
-    threads::parallel_for(context.pool(), planes.rows * static_cast<size_t>(w.call.stride_h),
+    threads::parallel_for(context, planes.rows * static_cast<size_t>(w.call.stride_h),
                           threads::grain_for(planes.row_bytes / sizeof(float)), [&](size_t begin, size_t end) {
                             for (size_t i = begin; i < end; ++i) {
                               const auto plane = static_cast<int64_t>(i / planes.rows);

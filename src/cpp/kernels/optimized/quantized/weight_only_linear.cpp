@@ -429,7 +429,7 @@ Error multiply(KernelContext& context, void* started, const float* x, float* out
   }
   const auto rows = is_one_row(product) ? HWY_DYNAMIC_POINTER(IntegerRow) : HWY_DYNAMIC_POINTER(IntegerRows);
   // Making floats of a number takes about as long as multiplying it twice.
-  threads::parallel_for(context.pool(), (product.n + kOutputs - 1) / kOutputs,
+  threads::parallel_for(context, (product.n + kOutputs - 1) / kOutputs,
                         threads::grain_for(product.k * (product.m + 2) * kOutputs / 4),
                         [&](size_t begin, size_t end) { rows(product, begin, end); });
   return Error::Ok;

@@ -189,7 +189,7 @@ void fill(KernelContext& context, const Tensor& out, bool normal, const Paramete
   const auto scale_numbers = HWY_DYNAMIC_POINTER_T(Scale);
   const bool scaled = mean.tensor != nullptr || std.tensor != nullptr || mean.value != 0.0 || std.value != 1.0;
   const size_t pieces = (numel + kRandomPiece - 1) / kRandomPiece;
-  threads::parallel_for(context.pool(), pieces, 4, [&](size_t begin, size_t end) {
+  threads::parallel_for(context, pieces, 4, [&](size_t begin, size_t end) {
     alignas(64) T numbers[kRandomPiece + kRandomSlack];
     alignas(64) double means[kRandomPiece], stds[kRandomPiece];
     for (size_t piece = begin; piece < end; ++piece) {

@@ -169,7 +169,7 @@ Error distances_between(KernelContext& context, const Tensor& x1, const Tensor& 
       transpose_points(right, columns, width, stride, transposed);
       known = right;
     }
-    threads::parallel_for(context.pool(), rows, threads::grain_for(columns * width), [&](size_t begin, size_t end) {
+    threads::parallel_for(context, rows, threads::grain_for(columns * width), [&](size_t begin, size_t end) {
       run(DistanceBlock<T>{left + begin * width, transposed, end - begin, columns, width, stride, false, 0,
                            to + begin * columns, norm_of(p)});
     });
@@ -208,7 +208,7 @@ Error distances_within(KernelContext& context, const Tensor& self, double p, con
   const T* const points = self.const_data_ptr<T>();
   transpose_points(points, rows, width, stride, transposed);
   T* const to = out.mutable_data_ptr<T>();
-  threads::parallel_for(context.pool(), rows, threads::grain_for(rows * width / 2), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, rows, threads::grain_for(rows * width / 2), [&](size_t begin, size_t end) {
     const size_t before = begin * (2 * rows - begin - 1) / 2;  // distances of the rows above
     run(DistanceBlock<T>{points + begin * width, transposed, end - begin, rows, width, stride, true, begin, to + before,
                          norm_of(p)});

@@ -150,7 +150,7 @@ Error run(KernelContext& context, Loss loss, double number_given, const Tensor& 
   const auto count = static_cast<size_t>(self.numel());
   if (reduction == portable::kEachLoss) {
     ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-    threads::parallel_for(context.pool(), count, threads::grain_for(kCost), [&](size_t begin, size_t end) {
+    threads::parallel_for(context, count, threads::grain_for(kCost), [&](size_t begin, size_t end) {
       write_losses(functions, number, self, target, out, begin, end);
     });
     return Error::Ok;
@@ -160,7 +160,7 @@ Error run(KernelContext& context, Loss loss, double number_given, const Tensor& 
   const size_t length = std::max<size_t>(1, (chunks + kParts - 1) / kParts) * kChunk;
   const size_t parts = (count + length - 1) / length;
   double sums[kParts] = {};
-  threads::parallel_for(context.pool(), parts, threads::grain_for(kCost * length), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, parts, threads::grain_for(kCost * length), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       sums[i] = sum_losses(functions, number, self, target, i * length, std::min(count, (i + 1) * length));
     }

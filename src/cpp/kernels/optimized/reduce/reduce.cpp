@@ -58,13 +58,13 @@ Error reduce(KernelContext& context, Reduction what, const Tensor& self, IntArra
   const ReductionLoops loops = loops_of(what, self.scalar_type(), out.scalar_type());
   const ReductionJob job{what, self, out, shape, std::max(static_cast<double>(shape.length) - correction, 0.0)};
   if (shape.inner == 1) {
-    threads::parallel_for(context.pool(), shape.outer, threads::grain_for(shape.length),
+    threads::parallel_for(context, shape.outer, threads::grain_for(shape.length),
                           [&](size_t begin, size_t end) { loops.rows(job, begin, end); });
     return Error::Ok;
   }
   const size_t pieces = (shape.inner + kPieceColumns - 1) / kPieceColumns;
   const size_t work = shape.length * std::min(shape.inner, kPieceColumns);
-  threads::parallel_for(context.pool(), shape.outer * pieces, threads::grain_for(work), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, shape.outer * pieces, threads::grain_for(work), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const size_t at = i % pieces * kPieceColumns, outer = i / pieces;
       loops.columns(job, outer * shape.length * shape.inner + at, outer * shape.inner + at,

@@ -184,10 +184,10 @@ const T* elements(const Search& s, size_t at, size_t n, T* buffer) {
 }
 
 template <class T>
-void search_rows(threads::ThreadPool* pool, const Search& s, bool largest) {
+void search_rows(const KernelContext& context, const Search& s, bool largest) {
   HWY_EXPORT_T(Row, ExtremeAt<T>);
   const auto row = HWY_DYNAMIC_POINTER_T(Row);
-  threads::parallel_for(pool, s.outer, threads::grain_for(s.length), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, s.outer, threads::grain_for(s.length), [&](size_t begin, size_t end) {
     T buffer[kRun];
     for (size_t r = begin; r < end; ++r) {
       T best{};
@@ -210,12 +210,12 @@ void search_rows(threads::ThreadPool* pool, const Search& s, bool largest) {
 }
 
 template <class T>
-void search_columns(threads::ThreadPool* pool, const Search& s, bool largest) {
+void search_columns(const KernelContext& context, const Search& s, bool largest) {
   HWY_EXPORT_T(OfColumns, ExtremeColumns<T>);
   const auto of_columns = HWY_DYNAMIC_POINTER_T(OfColumns);
   const size_t pieces = (s.inner + kColumns - 1) / kColumns;
   const size_t width = s.inner < kColumns ? s.inner : kColumns;
-  threads::parallel_for(pool, s.outer * pieces, threads::grain_for(s.length * width), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, s.outer * pieces, threads::grain_for(s.length * width), [&](size_t begin, size_t end) {
     T buffer[kRows * kColumns];
     T best[kColumns];
     Place<T> place[kColumns];
@@ -250,11 +250,11 @@ void search_columns(threads::ThreadPool* pool, const Search& s, bool largest) {
 }
 
 template <class T>
-void search(threads::ThreadPool* pool, const Search& s, bool largest) {
+void search(const KernelContext& context, const Search& s, bool largest) {
   if (s.inner == 1) {
-    search_rows<T>(pool, s, largest);
+    search_rows<T>(context, s, largest);
   } else {
-    search_columns<T>(pool, s, largest);
+    search_columns<T>(context, s, largest);
   }
 }
 
@@ -284,10 +284,10 @@ Error pick(KernelContext& context, const char* op, const Tensor& self, std::opti
   ET_CHECK_OR_RETURN(s.length > 0, InvalidArgument, "%s: no elements to choose from", op);
   s.indices = indices.mutable_data_ptr<int64_t>();
   switch (s.dtype) {
-    case ScalarType::Double: search<double>(context.pool(), s, largest); break;
-    case ScalarType::Int: search<int32_t>(context.pool(), s, largest); break;
-    case ScalarType::Long: search<int64_t>(context.pool(), s, largest); break;
-    default: search<float>(context.pool(), s, largest); break;
+    case ScalarType::Double: search<double>(context, s, largest); break;
+    case ScalarType::Int: search<int32_t>(context, s, largest); break;
+    case ScalarType::Long: search<int64_t>(context, s, largest); break;
+    default: search<float>(context, s, largest); break;
   }
   return Error::Ok;
 }

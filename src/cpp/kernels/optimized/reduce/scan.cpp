@@ -45,6 +45,9 @@ struct Multiply {
   }
 };
 
+/// Elements between two looks at whether the caller asked to stop.
+constexpr size_t kLook = 1 << 18;
+
 /// y[r] = x[0] + … + x[r] (or *) for `columns` columns of `length` rows `stride` apart; `totals` holds
 /// what came before, and is left for what comes next.
 template <typename Op, typename T>
@@ -66,7 +69,7 @@ void Columns(bool product, const T* x, T* y, size_t length, size_t columns, size
 
 /// A row in blocks whose own sums do not wait for the total.
 template <typename Op, typename T>
-HWY_INLINE Total<T> scan_row(const T* x, T* y, size_t n, Total<T> total = Op::kFirst) {
+HWY_INLINE Total<T> scan_row(const T* x, T* y, size_t n, Total<T> total) {
   constexpr size_t kBlock = 8;
   size_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
@@ -89,37 +92,45 @@ HWY_INLINE Total<T> scan_row(const T* x, T* y, size_t n, Total<T> total = Op::kF
 
 /// `rows` rows, in the order of their elements.
 template <typename Op, typename T>
-HWY_INLINE void scan_rows(const T* x, T* y, size_t rows, size_t n) {
+HWY_INLINE void scan_rows(const KernelContext& context, const T* x, T* y, size_t rows, size_t n) {
   constexpr size_t kRows = 4;
   size_t r = 0;
   for (; r + kRows <= rows; r += kRows, x += kRows * n, y += kRows * n) {
     double totals[kRows] = {Op::kFirst, Op::kFirst, Op::kFirst, Op::kFirst};
-    for (size_t i = 0; i < n; ++i) {
-      for (size_t k = 0; k < kRows; ++k) {
-        totals[k] = Op::combine(totals[k], static_cast<double>(x[k * n + i]));
-        y[k * n + i] = static_cast<T>(totals[k]);
+    threads::in_pieces(context, n, kLook / kRows, [&](size_t begin, size_t end) HWY_ATTR {
+      for (size_t i = begin; i < end; ++i) {
+        for (size_t k = 0; k < kRows; ++k) {
+          totals[k] = Op::combine(totals[k], static_cast<double>(x[k * n + i]));
+          y[k * n + i] = static_cast<T>(totals[k]);
+        }
       }
-    }
+    });
   }
   for (; r < rows; ++r, x += n, y += n) {
     double total = Op::kFirst;
-    for (size_t i = 0; i < n; ++i) {
-      total = Op::combine(total, static_cast<double>(x[i]));
-      y[i] = static_cast<T>(total);
-    }
+    threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) HWY_ATTR {
+      for (size_t i = begin; i < end; ++i) {
+        total = Op::combine(total, static_cast<double>(x[i]));
+        y[i] = static_cast<T>(total);
+      }
+    });
   }
 }
 
 // The product of a few floats may leave double's range where the running product does not: only sums go in blocks.
 template <typename T>
-void Rows(bool product, const T* x, T* y, size_t rows, size_t n) {
+void Rows(const KernelContext& context, bool product, const T* x, T* y, size_t rows, size_t n) {
   if constexpr (std::is_same_v<T, double>) {
-    product ? scan_rows<Multiply>(x, y, rows, n) : scan_rows<Add>(x, y, rows, n);
+    product ? scan_rows<Multiply>(context, x, y, rows, n) : scan_rows<Add>(context, x, y, rows, n);
   } else if (std::is_same_v<T, float> && product) {
-    scan_rows<Multiply>(x, y, rows, n);
+    scan_rows<Multiply>(context, x, y, rows, n);
   } else {
-    for (size_t r = 0; r < rows; ++r) {
-      product ? scan_row<Multiply>(x + r * n, y + r * n, n) : scan_row<Add>(x + r * n, y + r * n, n);
+    for (size_t r = 0; r < rows; ++r, x += n, y += n) {
+      Total<T> total = product ? Multiply::kFirst : Add::kFirst;
+      threads::in_pieces(context, n, kLook, [&](size_t i, size_t end) HWY_ATTR {
+        total =
+            product ? scan_row<Multiply>(x + i, y + i, end - i, total) : scan_row<Add>(x + i, y + i, end - i, total);
+      });
     }
   }
 }
@@ -145,7 +156,8 @@ HWY_EXPORT(FloatPiece);
 
 namespace {
 
-constexpr size_t kPiece = 256;  // columns whose totals stay near
+constexpr size_t kPiece = 256;       // columns whose totals stay near
+constexpr size_t kPieceRows = 1024;  // between two looks at whether the caller asked to stop
 
 template <typename T>
 auto columns_loop() {
@@ -162,13 +174,13 @@ void scan(KernelContext& context, bool product, const Tensor& self, const Tensor
   const auto rows_of = HWY_DYNAMIC_POINTER_T(OfRows);
   const auto columns_of = columns_loop<T>();
   if (inner == 1) {
-    threads::parallel_for(context.pool(), outer, threads::grain_for(4 * length), [&](size_t begin, size_t end) {
-      rows_of(product, x + begin * length, y + begin * length, end - begin, length);
+    threads::parallel_for(context, outer, threads::grain_for(4 * length), [&](size_t begin, size_t end) {
+      rows_of(context, product, x + begin * length, y + begin * length, end - begin, length);
     });
     return;
   }
   const size_t pieces = (inner + kPiece - 1) / kPiece;
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(2 * length * std::min(inner, kPiece)),
+  threads::parallel_for(context, outer * pieces, threads::grain_for(2 * length * std::min(inner, kPiece)),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
                             const size_t at = i % pieces * kPiece;
@@ -176,7 +188,10 @@ void scan(KernelContext& context, bool product, const Tensor& self, const Tensor
                             const size_t columns = std::min(inner - at, kPiece);
                             alignas(64) Total<T> totals[kPiece];
                             std::fill(totals, totals + columns, static_cast<Total<T>>(product ? 1 : 0));
-                            columns_of(product, x + first, y + first, length, columns, inner, totals);
+                            threads::in_pieces(context, length, kPieceRows, [&](size_t r, size_t last) {
+                              const size_t row = first + r * inner;
+                              columns_of(product, x + row, y + row, last - r, columns, inner, totals);
+                            });
                           }
                         });
 }
@@ -192,29 +207,28 @@ void scan_small(KernelContext& context, bool product, const Tensor& self, const 
   const auto piece_of_floats = HWY_DYNAMIC_POINTER(FloatPiece);
   const size_t pieces = (inner + kPiece - 1) / kPiece;
   const size_t width = std::min(inner, kPiece);
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(4 * length * width),
-                        [&](size_t begin, size_t end) {
-                          alignas(64) double totals[kPiece];
-                          alignas(64) float line[kPiece];
-                          for (size_t i = begin; i < end; ++i) {
-                            const size_t at = i % pieces * kPiece;
-                            const size_t first = i / pieces * length * inner + at;
-                            const size_t columns = std::min(inner - at, kPiece);
-                            std::fill(totals, totals + columns, product ? 1.0 : 0.0);
-                            const size_t step = inner == 1 ? kPiece : 1;  // elements of a row, or rows
-                            for (size_t r = 0; r < length; r += step) {
-                              const size_t rows = std::min(length - r, step);
-                              const size_t offset = (first + r * inner) * size;
-                              floats_from(dtype, x + offset, 1, rows * columns, line);
-                              if (inner == 1) {
-                                totals[0] = piece_of_floats(product, line, line, rows, totals[0]);
-                              } else {
-                                columns_of_floats(product, line, line, 1, columns, columns, totals);
-                              }
-                              floats_to(dtype, line, rows * columns, y + offset);
-                            }
-                          }
-                        });
+  threads::parallel_for(context, outer * pieces, threads::grain_for(4 * length * width), [&](size_t begin, size_t end) {
+    alignas(64) double totals[kPiece];
+    alignas(64) float line[kPiece];
+    for (size_t i = begin; i < end; ++i) {
+      const size_t at = i % pieces * kPiece;
+      const size_t first = i / pieces * length * inner + at;
+      const size_t columns = std::min(inner - at, kPiece);
+      std::fill(totals, totals + columns, product ? 1.0 : 0.0);
+      const size_t step = inner == 1 ? kPiece : 1;  // elements of a row, or rows
+      for (size_t r = 0; r < length && !context.cancelled(); r += step) {
+        const size_t rows = std::min(length - r, step);
+        const size_t offset = (first + r * inner) * size;
+        floats_from(dtype, x + offset, 1, rows * columns, line);
+        if (inner == 1) {
+          totals[0] = piece_of_floats(product, line, line, rows, totals[0]);
+        } else {
+          columns_of_floats(product, line, line, 1, columns, columns, totals);
+        }
+        floats_to(dtype, line, rows * columns, y + offset);
+      }
+    }
+  });
 }
 
 Error scan(KernelContext& context, const char* op, bool product, const Tensor& self, int64_t dim, const Tensor& out) {

@@ -183,7 +183,7 @@ Error resize(KernelContext& context, const char* op, const Tensor& input, portab
   threads::parallel_tasks(context.pool(), parts, [&](size_t part) {
     ResizedRows resized_rows(taps, in, static_cast<int32_t*>(lines) + part * in,
                              static_cast<uint8_t*>(resized) + part * kMostTaps * taps.length);
-    for (size_t row = part * total / parts; row < (part + 1) * total / parts; ++row) {
+    for (size_t row = part * total / parts; row < (part + 1) * total / parts && !context.cancelled(); ++row) {
       const uint8_t* const image = x + row / out_height * in_height * in;
       const portable::Taps<int32_t> along = rows.taps(static_cast<int64_t>(row % out_height));
       RowSum sum{0, rows.bits(), {}, {}};

@@ -82,7 +82,7 @@ Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, const 
   const auto in = static_cast<size_t>(axis.in);
   const auto out = static_cast<size_t>(axis.out);
   constexpr size_t kCost = 4;  // of an element, next to a copy
-  threads::parallel_for(context.pool(), lines, threads::grain_for(out * kCost), [&](size_t begin, size_t end) {
+  threads::parallel_for(context, lines, threads::grain_for(out * kCost), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       line(taps, x + i * in, y + i * out, out);
     }

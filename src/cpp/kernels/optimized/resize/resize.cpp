@@ -88,7 +88,7 @@ Error nearest_out(KernelContext& context, const Tensor& input, portable::ResizeS
     using T = decltype(bits);
     const T* const x = static_cast<const T*>(input.const_data_ptr());
     T* const y = static_cast<T*>(out.mutable_data_ptr());
-    threads::parallel_for(context.pool(), rows, threads::grain_for(axes[2].out * pixel),
+    threads::parallel_for(context, rows, threads::grain_for(axes[2].out * pixel),
                           [&](size_t begin, size_t end) { resize_rows(axes, pixel, x, y, begin, end); });
   });
   return Error::Ok;

@@ -299,7 +299,7 @@ Error share_rows(KernelContext& context, const SparseProduct& product, size_t wi
     ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "sparse product: cancelled");
     SparseStrip strip{&product, nullptr, width, first, std::min(width, product.positions - first)};
     pack(product, strip, static_cast<float*>(memory));
-    threads::parallel_for(context.pool(), blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
+    threads::parallel_for(context, blocks, threads::grain_for(work), [&](size_t begin, size_t end) {
       multiply(strip, begin * kHeldRows, std::min(end * kHeldRows, product.rows));
     });
   }
@@ -354,7 +354,7 @@ Error multiply_sparse(KernelContext& context, const SparseProduct& product) {
 void dot_sparse(KernelContext& context, const SparseDots& dots) {
   const SparseWeight& weight = dots.left->weight;
   const auto rows = HWY_DYNAMIC_POINTER(Dots);
-  threads::parallel_for(context.pool(), weight.rows, threads::grain_for(weight.columns * dots.positions / 2),
+  threads::parallel_for(context, weight.rows, threads::grain_for(weight.columns * dots.positions / 2),
                         [&](size_t begin, size_t end) { rows(dots, begin, end); });
 }
 

@@ -12,7 +12,7 @@ Result<const float*> floats_of(KernelContext& context, const Tensor& tensor) {
   ET_TRY(float* const floats, floats_for(context, tensor));
   const auto* const from = static_cast<const char*>(tensor.const_data_ptr());
   const size_t size = tensor.element_size();
-  threads::parallel_for(context.pool(), static_cast<size_t>(tensor.numel()), threads::grain_for(1),
+  threads::parallel_for(context, static_cast<size_t>(tensor.numel()), threads::grain_for(1),
                         [&](size_t begin, size_t end) {
                           floats_from(tensor.scalar_type(), from + begin * size, 1, end - begin, floats + begin);
                         });
@@ -34,7 +34,7 @@ void write_floats(KernelContext& context, const Tensor& out, const float* values
   auto* const to = static_cast<char*>(out.mutable_data_ptr());
   const size_t size = out.element_size();
   threads::parallel_for(
-      context.pool(), static_cast<size_t>(out.numel()), threads::grain_for(1),
+      context, static_cast<size_t>(out.numel()), threads::grain_for(1),
       [&](size_t begin, size_t end) { floats_to(out.scalar_type(), values + begin, end - begin, to + begin * size); });
 }
 

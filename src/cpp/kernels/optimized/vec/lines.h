@@ -28,12 +28,12 @@ void for_each_line(KernelContext& context, const Tensor& tensor, int64_t dim, si
   const auto inner = static_cast<size_t>(tensor.dim() == 0 ? 1 : tensor.stride(dim));
   const size_t outer = static_cast<size_t>(tensor.numel()) / (n * inner);
   if (inner == 1) {
-    threads::parallel_for(context.pool(), outer, threads::grain_for(cost * n),
+    threads::parallel_for(context, outer, threads::grain_for(cost * n),
                           [&](size_t begin, size_t end) { rows(begin * n, end - begin, n); });
     return;
   }
   const size_t pieces = (inner + kLineColumns - 1) / kLineColumns;
-  threads::parallel_for(context.pool(), outer * pieces, threads::grain_for(cost * n * kLineColumns),
+  threads::parallel_for(context, outer * pieces, threads::grain_for(cost * n * kLineColumns),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
                             const size_t first = i % pieces * kLineColumns;
