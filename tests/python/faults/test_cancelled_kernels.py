@@ -21,6 +21,8 @@ KERNELS: dict[str, tuple[str, str, list[str], Callable[..., object], dict[str, i
     "pow": ("aten::pow.Tensor_Tensor_out(%a, %b)", "f64[N, M]", ["f64[N, 1]", "f64[1, M]"], torch.pow,
             {"N": 5000, "M": 8000}),
     "digamma": ("aten::digamma.out(%a)", "f32[N]", ["f32[N]"], torch.digamma, {"N": 60_000_000}),
+    "remainder": ("aten::remainder.Tensor_out(%a, %b)", "i64[3, N]", ["i64[3, 1]", "i64[1, N]"], torch.remainder,
+                  {"N": 20_000_000}),
     "cumprod": ("aten::cumprod.out(%a, 0, none)", "f64[N]", ["f64[N]"], lambda a: a.cumprod(0), {"N": 100_000_000}),
     "logcumsumexp": ("aten::logcumsumexp.out(%a, 0)", "f32[N]", ["f32[N]"], lambda a: a.logcumsumexp(0),
                      {"N": 30_000_000}),

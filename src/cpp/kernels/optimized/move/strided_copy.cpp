@@ -285,9 +285,12 @@ void copy_elements(KernelContext& context, const Window& from, const Window& to)
     threads::parallel_for(context, iterations, grain_elements / per_iteration, [&](size_t begin, size_t end) {
       size_t n = begin;
       for_iterations(around, count, begin, end, [&](int64_t from_offset, int64_t to_offset) {
+        if (context.cancelled()) {
+          return;
+        }
         const size_t first = n++ % tiles * kTile;
         const size_t columns = cross.size - first < kTile ? cross.size - first : kTile;
-        for (size_t r = 0; r < inner.size && !context.cancelled(); r += kTile) {
+        for (size_t r = 0; r < inner.size; r += kTile) {
           const size_t rows = inner.size - r < kTile ? inner.size - r : kTile;
           transpose_tile(from_data + from_offset + static_cast<int64_t>(r) * inner.from,
                          to_data + to_offset + r * element, rows, columns, inner.from, cross.to, element);

@@ -200,17 +200,20 @@ bool select_items(const KernelContext& context, I* items, I* scratch, size_t n, 
   if (count * kHeapFactor <= n && count <= kMostAtOnce) {
     // As std::partial_sort, which does not look.
     std::make_heap(items, items + count);
-    const bool goes_on = threads::in_pieces(context, n - count, kLook, [&](size_t begin, size_t end) {
-      for (size_t i = count + begin; i < count + end; ++i) {
+    for (size_t i = count; i < n;) {
+      if (context.cancelled()) {
+        return false;
+      }
+      for (const size_t end = n - i < kLook ? n : i + kLook; i < end; ++i) {
         if (items[i] < items[0]) {
           std::pop_heap(items, items + count);
           std::swap(items[count - 1], items[i]);
           std::push_heap(items, items + count);
         }
       }
-    });
+    }
     std::sort_heap(items, items + count);
-    return goes_on;
+    return true;
   }
   if (count < n && !select_rank(context, items, scratch, n, count)) {
     return false;

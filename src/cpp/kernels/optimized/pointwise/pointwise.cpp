@@ -224,11 +224,19 @@ void PointwisePlan::run_blocks(const KernelContext& context) const {
                           [this](size_t begin, size_t end) { run_part(0, 0, begin, 1, end - begin); });
     return;
   }
-  // Work is shared by rows: row r of all belongs to block r / rows.
+  // Work is shared by rows: row r of all belongs to block r / rows. Those that take long by themselves go in pieces.
+  const size_t longest = threads::kMostGrains * threads::grain_for(operation.cost);
   threads::parallel_for(context, all_rows, threads::grain_for(block.columns * operation.cost),
-                        [this](size_t begin, size_t end) {
+                        [this, &context, longest](size_t begin, size_t end) {
                           while (begin < end) {
                             const size_t row = begin % block.rows;
+                            if (block.columns > longest) {
+                              threads::in_pieces(context, block.columns, longest, [&](size_t column, size_t last) {
+                                run_part(begin / block.rows, row, column, 1, last - column);
+                              });
+                              ++begin;
+                              continue;
+                            }
                             const size_t count = end - begin < block.rows - row ? end - begin : block.rows - row;
                             run_part(begin / block.rows, row, 0, count, block.columns);
                             begin += count;

@@ -97,23 +97,23 @@ HWY_INLINE void scan_rows(const KernelContext& context, const T* x, T* y, size_t
   size_t r = 0;
   for (; r + kRows <= rows; r += kRows, x += kRows * n, y += kRows * n) {
     double totals[kRows] = {Op::kFirst, Op::kFirst, Op::kFirst, Op::kFirst};
-    threads::in_pieces(context, n, kLook / kRows, [&](size_t begin, size_t end) HWY_ATTR {
-      for (size_t i = begin; i < end; ++i) {
+    for (size_t i = 0; i < n && !context.cancelled();) {
+      for (const size_t end = n - i < kLook / kRows ? n : i + kLook / kRows; i < end; ++i) {
         for (size_t k = 0; k < kRows; ++k) {
           totals[k] = Op::combine(totals[k], static_cast<double>(x[k * n + i]));
           y[k * n + i] = static_cast<T>(totals[k]);
         }
       }
-    });
+    }
   }
   for (; r < rows; ++r, x += n, y += n) {
     double total = Op::kFirst;
-    threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) HWY_ATTR {
-      for (size_t i = begin; i < end; ++i) {
+    for (size_t i = 0; i < n && !context.cancelled();) {
+      for (const size_t end = n - i < kLook ? n : i + kLook; i < end; ++i) {
         total = Op::combine(total, static_cast<double>(x[i]));
         y[i] = static_cast<T>(total);
       }
-    });
+    }
   }
 }
 
