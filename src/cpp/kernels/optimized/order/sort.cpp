@@ -85,8 +85,8 @@ template <typename T>
 size_t make_items(const KernelContext& context, const T* from, size_t stride, size_t n, bool descending,
                   Item<T>* items) {
   size_t first_nan = n;
-  threads::in_pieces(context, n, kLook, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
+  for (size_t i = 0; i < n && !context.cancelled();) {
+    for (const size_t end = n - i < kLook ? n : i + kLook; i < end; ++i) {
       const T value = from[i * stride];
       const auto key = order_key(value);
       items[i] = Item<T>(descending ? static_cast<decltype(key)>(~key) : key, i);
@@ -95,7 +95,7 @@ size_t make_items(const KernelContext& context, const T* from, size_t stride, si
         first_nan = std::isnan(number) && first_nan == n ? i : first_nan;
       }
     }
-  });
+  }
   return first_nan;
 }
 
@@ -198,6 +198,11 @@ template <typename I>
 bool select_items(const KernelContext& context, I* items, I* scratch, size_t n, size_t count) {
   constexpr size_t kHeapFactor = 64;  // a heap of the best pays while they are few
   if (count * kHeapFactor <= n && count <= kMostAtOnce) {
+    constexpr size_t kSomeMilliseconds = 1 << 22;
+    if (n <= kSomeMilliseconds) {
+      std::partial_sort(items, items + count, items + n);
+      return true;
+    }
     // As std::partial_sort, which does not look.
     std::make_heap(items, items + count);
     for (size_t i = count; i < n;) {
