@@ -64,10 +64,12 @@ def test_inner_loops_keep_vectors_in_registers(function):
     assert not [line for loop in loops for line in _on_stack(loop, listing)]
 
 
-@pytest.mark.parametrize("file", ["chain_loop", "pair_loop", "quad_loop"])
+@pytest.mark.parametrize("file", ["byte_loop", "chain_loop", "pair_loop", "quad_loop"])
 def test_sums_of_int8_products_stay_in_registers(file):
     folder = BUILD.parent / "src/cpp/kernels/optimized/quantized/CMakeFiles/et_kernels_optimized_quantized.dir"
     functions = _listing(str(folder / f"{file}.cpp.o")).split("\n\n")
+    # ByteRows multiplies no weights: it goes over numbers of rows that stand in an array.
+    functions = [function for function in functions if "ByteRows" not in function.strip().split("\n")[0]]
     loops = [(loop, function) for function in functions for loop in _inner_loops(function)]
     # What stands behind a function and jumps back into it is no loop.
     loops = [pair for pair in loops if not any(line.startswith("jmp ") for line in pair[0])]

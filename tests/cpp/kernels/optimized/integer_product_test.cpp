@@ -1,6 +1,6 @@
-// Products of int8 (quantized/integer_product.h), by pairs, chains, quads and patches, beside the plain kernels. They
-// are equal bit for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at their
-// ends, and sums of weights reach the end of 16 bits.
+// Products of int8 (quantized/integer_product.h), by pairs, chains, bytes, quads and patches, beside the plain kernels.
+// They are equal bit for bit on every instruction set. Sizes stand around tiles, panels and blocks. Integers stand at
+// their ends, and sums of weights reach the end of 16 bits.
 
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
 #include "instruction_sets.h"
@@ -33,10 +33,13 @@ int weight_of(Integers integers, int byte) {
   }
 }
 
-void expect_linear(int64_t rows, int64_t depth, int64_t columns, Integers integers) {
+void expect_linear(int64_t rows, int64_t depth, int64_t columns, Integers integers, int part = 1) {
   SCOPED_TRACE(::testing::Message() << rows << " x " << depth << " x " << columns << ", integers " << integers);
   Call call("et::quantized_linear.out");
   call.bytes_of(ScalarType::Char, {rows, depth});
+  if (part > 1) {
+    call.change_bytes([&](int byte) { return byte / part; });
+  }
   if (integers == kEnds || integers == kAtTheEnd) {
     call.ends();
   }
@@ -76,6 +79,21 @@ TEST(IntegerProduct, LinearOfLargeSizes) {
       expect_linear(130, 3001, 40, integers);
       expect_linear(1000, 200, 33, integers);
       expect_linear(1, 2048, 300, integers);
+    }
+  });
+}
+
+// Rows of bytes (byte_loop.cpp): sums of eight quads, of four and of each, and with numbers that are multiplied in 16
+// bits: few, many, or all.
+TEST(IntegerProduct, LinearOfSmallNumbers) {
+  for_each_instruction_set([] {
+    for (const Integers integers : {kAny, kEnds, kHalves, kSmall, kFew}) {
+      for (const int part : {1, 2, 3, 4, 8, 64}) {
+        expect_linear(23, 96, 96, integers, part);
+        expect_linear(9, 301, 113, integers, part);
+      }
+      expect_linear(70, 1024, 100, integers, 2);
+      expect_linear(1, 130, 97, integers, 3);
     }
   });
 }

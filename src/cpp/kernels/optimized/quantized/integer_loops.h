@@ -5,6 +5,7 @@
 ///
 /// | loop | rows | instructions for four numbers of a row and a vector of columns |
 /// |---|---|---|
+/// | byte_loop.cpp | signed bytes, less a shift | from 2.6 to 3.2 where norms bound the sums, else 4.2; large pairs 7 |
 /// | chain_loop.cpp | unsigned bytes, more by 128 | from 3.3 to 4 where the weights allow it (quad_chains.h), else 7 |
 /// | pair_loop.cpp | 16 bits, less the zero point | 5: two products of 9 and 8 bits never leave 32 |
 /// | quad_loop.cpp | unsigned bytes, more by 128 | 1, of processors that have it (VNNI) |
@@ -39,6 +40,22 @@ size_t chain_row_nbytes(const IntegerProduct& p);
 size_t chain_block_nbytes(const IntegerProduct& p);
 void make_chain_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_chains(const IntegerProduct& p, const IntegerBlock& block);
+
+/// False where no instruction multiplies pairs of bytes into 16 bits.
+bool multiplies_bytes();
+size_t byte_row_nbytes(const IntegerProduct& p);
+/// Bytes of a row that most calls touch: there is room for many large numbers.
+size_t byte_row_touched(const IntegerProduct& p);
+size_t byte_block_nbytes(const IntegerProduct& p);
+/// What a row's numbers are less by. Where they lie between a zero point near the end and a few large ones, three
+/// quarters of it make the fewest large pairs.
+inline int32_t shift_of_bytes(int32_t zero_point) { return zero_point - zero_point / 4; }
+/// Packs a vector of columns, i8 [quads][integer_lanes()][4], to byte_record_nbytes() at `to`.
+size_t byte_record_nbytes(const IntegerProduct& p);
+void pack_bytes(const IntegerProduct& p, const int8_t* weights, char* to);
+const int32_t* sums_of_record(const char* record);  ///< of each column's weights
+void make_byte_rows(const IntegerProduct& p, const IntegerBlock& block);
+void multiply_bytes(const IntegerProduct& p, const IntegerBlock& block);
 
 /// False where the processor does not multiply four bytes at a time.
 bool multiplies_quads();

@@ -143,6 +143,15 @@ bool are_chains_faster(const ChainHeader& header, size_t quads, size_t vectors) 
   return count < kOfPairs * static_cast<double>(quads);
 }
 
+/// Rows of bytes pay for what they take to make where they meet so many columns, and are no few numbers, which are
+/// large mostly. So are half of the numbers of images and rows without negative ones; rows that were quantized at the
+/// call have large ones each.
+bool are_bytes_faster(const IntegerProduct& p) {
+  constexpr size_t kLeastColumns = 96, kLeastDepth = 96;
+  return multiplies_bytes() && p.columns >= kLeastColumns && p.depth() >= kLeastDepth && !p.gives_floats &&
+         p.input_zero_point > -128 && p.input_zero_point < 127;
+}
+
 /// What a thread packs in.
 struct PackingScratch {
   char* arranging;  // of arrange_chains()
@@ -173,6 +182,8 @@ Result<void*> pack(void* argument) {
   IntegerForm form = p.form;
   if (form != IntegerForm::kPatches && multiplies_quads()) {
     form = IntegerForm::kQuads;
+  } else if (form != IntegerForm::kPatches && are_bytes_faster(p)) {
+    form = IntegerForm::kBytes;
   } else if (form != IntegerForm::kPatches && quads <= kMostQuads) {  // the first vector speaks for all
     const PackingScratch s(scratch.get(), quads);
     packing.read_vector(0, s.column, s.weights);
@@ -183,7 +194,9 @@ Result<void*> pack(void* argument) {
   const size_t of_a_column = form == IntegerForm::kPatches ? kPatchPoints * 2 * p.group_pairs() * sizeof(int16_t)
                              : form == IntegerForm::kQuads ? 4 * quads + sizeof(int32_t)
                                                            : 2 * p.pairs();
-  const size_t nbytes = vectors * (form == IntegerForm::kChains ? record : lanes * of_a_column);
+  const size_t nbytes = vectors * (form == IntegerForm::kChains  ? record
+                                   : form == IntegerForm::kBytes ? byte_record_nbytes(p)
+                                                                 : lanes * of_a_column);
   ET_TRY(void* const memory, packing.context->shared()->memory().allocate(sizeof(PackedHeader) + nbytes));
   new (memory) PackedHeader{form};
   char* const packed = static_cast<char*>(memory) + sizeof(PackedHeader);
@@ -197,6 +210,8 @@ Result<void*> pack(void* argument) {
       packing.read_vector(v, s.column, s.weights);
       if (form == IntegerForm::kQuads) {
         packing.put_quads(v, s.weights, packed);
+      } else if (form == IntegerForm::kBytes) {
+        pack_bytes(p, s.weights, packed + v * byte_record_nbytes(p));
       } else if (form == IntegerForm::kChains) {
         std::memset(packed + v * record, 0, record);
         arrange_chains(s.weights, quads, s.arranging, packed + v * record);
@@ -236,24 +251,30 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   auto* const scales = static_cast<float*>(scales_memory);
   std::fill_n(biases, padded, 0);
   std::fill_n(scales, padded, 0.0f);
-  const uint64_t form =
-      (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) | (p.form == IntegerForm::kPatches ? 4 : 0);
+  const uint64_t form = (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) |
+                        (p.form == IntegerForm::kPatches ? 4 : 0) | (are_bytes_faster(p) ? 8 : 0);
   const runtime::SharedCache::Key key{&kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
-                                      uint64_t{p.groups} << 35 | uint64_t{p.taps} << 3 | form};
+                                      uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   p.form = static_cast<const PackedHeader*>(packed)->form;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);
-  const bool has_bytes = p.form == IntegerForm::kChains || p.form == IntegerForm::kQuads;
   const char* const first = p.packed;
-  const auto sum_of = [&](size_t place) {
-    const char* const record = first + place / packing.lanes * chain_nbytes(p.quads(), packing.lanes);
-    return p.form == IntegerForm::kQuads    ? reinterpret_cast<const int32_t*>(first)[place]
-           : p.form == IntegerForm::kChains ? reinterpret_cast<const ChainHeader*>(record)->sums[place % packing.lanes]
-                                            : 0;
+  const auto sum_of = [&](size_t place) -> int32_t {
+    const size_t vector = place / packing.lanes, lane = place % packing.lanes;
+    switch (p.form) {
+      case IntegerForm::kQuads: return reinterpret_cast<const int32_t*>(first)[place];
+      case IntegerForm::kBytes: return sums_of_record(first + vector * byte_record_nbytes(p))[lane];
+      case IntegerForm::kChains:
+        return reinterpret_cast<const ChainHeader*>(first + vector * chain_nbytes(p.quads(), packing.lanes))
+            ->sums[lane];
+      default: return 0;
+    }
   };
   p.packed += p.form == IntegerForm::kQuads ? packing.sums_nbytes() : 0;
   QuantizedConvolution of_rows = p;  // what a row's numbers are more by is part of its zero point
-  of_rows.input_zero_point = has_bytes ? p.input_zero_point + 128 : 0;
+  of_rows.input_zero_point = p.form == IntegerForm::kPairs || p.form == IntegerForm::kPatches ? 0
+                             : p.form == IntegerForm::kBytes ? p.input_zero_point - shift_of_bytes(p.input_zero_point)
+                                                             : p.input_zero_point + 128;
   for (size_t n = 0; n < p.groups * p.columns; ++n) {
     const size_t place = n / p.columns * packing.vectors() * packing.lanes + n % p.columns;
     const int32_t sum = sum_of(place);
@@ -287,6 +308,7 @@ IntegerLoop loop_of(const IntegerProduct& p) {
   switch (p.form) {
     case IntegerForm::kPatches: return {patch_row_nbytes(p), 0, &make_patch_rows, &multiply_patches};
     case IntegerForm::kQuads: return {quad_row_nbytes(p), 0, &make_quad_rows, &multiply_quads};
+    case IntegerForm::kBytes: return {byte_row_nbytes(p), byte_block_nbytes(p), &make_byte_rows, &multiply_bytes};
     case IntegerForm::kChains: return {chain_row_nbytes(p), chain_block_nbytes(p), &make_chain_rows, &multiply_chains};
     default: return {pair_row_nbytes(p), pair_block_nbytes(p), &make_pair_rows, &multiply_pairs};
   }
@@ -302,7 +324,8 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t w
   const size_t wide = kPanelVectors * integer_lanes();
   const size_t panels = (p.columns + wide - 1) / wide;
   const size_t least = p.form == IntegerForm::kPatches ? kLeastRows / 3 : kLeastRows;
-  const size_t block = std::min(rows, std::max(kBlockBytes / loop.row_nbytes, least));
+  const size_t touched = p.form == IntegerForm::kBytes ? byte_row_touched(p) : loop.row_nbytes;
+  const size_t block = std::min(rows, std::max(kBlockBytes / touched, least));
   const size_t blocks = (rows + block - 1) / block, units = p.groups * blocks * panels;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t worth = windows * p.groups * p.columns * p.depth() / kWorthSharing + 1;

@@ -7,8 +7,8 @@
 ///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
 ///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
 ///
-/// Windows become rows of unsigned bytes, more by 128, in blocks that the second cache holds. Four of a row's numbers
-/// at a time meet a vector of columns, in the order that the weights allow (quad_chains.h), so that no sum is wrong.
+/// Windows become rows of the form that the matrix is packed for, in blocks that the second cache holds. Sums are exact
+/// in each form (integer_loops.h).
 #pragma once
 
 #include <limits>
@@ -20,6 +20,7 @@ namespace et::kernels::optimized::quantized {
 /// How a matrix is packed, and so which loop multiplies it (integer_loops.h). Beyond the last column stand zeros.
 enum class IntegerForm : uint8_t {
   kPairs,    ///< [groups][panels][pairs of depth][columns of the panel][2], int8
+  kBytes,    ///< [groups][vectors of columns] of byte_record_nbytes()
   kChains,   ///< [groups][vectors of columns] of chain_nbytes()
   kQuads,    ///< i32 sums of columns [groups][columns up to whole vectors], [groups][panels][quads][columns][4], int8
   kPatches,  ///< [groups][panels][points][pairs of channels][columns of the panel][2], int16
