@@ -125,6 +125,20 @@ def test_deviations_whose_variance_is_no_number_of_the_type(dtype):
         torch.testing.assert_close(outputs(call, x)[0], expected, rtol=tolerance, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_deviations_of_nearly_equal_numbers(dtype):
+    """Equal numbers deviate by exactly nothing, and the mean's rounding is no deviation."""
+    torch.manual_seed(0)
+    for n in (3, 7, 9, 33, 100, 1000):
+        x = torch.tensor([0.1, 3.3, -7e3], dtype=dtype)[:, None].expand(3, n).contiguous()
+        for call in (lambda x: x.std(-1), lambda x: x.var(-1), lambda x: torch.std_mean(x, -1)[0]):
+            torch.testing.assert_close(outputs(call, x)[0], torch.zeros(3, dtype=dtype), rtol=0, atol=0)
+    near = 1000 * (1 + 3 * torch.finfo(dtype).eps * torch.randn(4, 5000, dtype=torch.float64)).to(dtype)
+    tolerance = {torch.float64: 1e-7, torch.float32: 1e-4}.get(dtype, 1e-2)
+    expected = near.to(torch.float64).sub(1000).std(-1)
+    torch.testing.assert_close(outputs(lambda x: x.std(-1), near)[0].double(), expected, rtol=tolerance, atol=0)
+
+
 @pytest.mark.parametrize("affine", [False, True])
 def test_group_norm_of_doubles(affine):
     torch.manual_seed(0)

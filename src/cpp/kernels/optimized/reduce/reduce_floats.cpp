@@ -37,6 +37,13 @@ HWY_INLINE T prod_of(const T* x, size_t n) {
   return std::accumulate(each + 1, each + lanes, each[0], [](T a, T b) { return a * b; });
 }
 
+/// Sum of deviations from `center`.
+template <class T>
+HWY_INLINE T deviations_from(const T* x, size_t n, T center) {
+  const auto mean = hn::Set(hn::ScalableTag<T>(), center);
+  return sum_of([mean](auto v) HWY_ATTR { return hn::Sub(v, mean); }, x, n);
+}
+
 /// Sum of squared deviations from `center`.
 template <class T>
 HWY_INLINE T squares_about(const T* x, size_t n, T center) {
@@ -154,10 +161,29 @@ inline double squares_in_double(const ReductionJob& job, size_t first) {
 /// in double: the mean of large numbers is a float all the same, and so is the root of their variance.
 template <class T>
 HWY_INLINE T variance_of(const ReductionJob& job, size_t first, T sum) {
-  const T mean = sum / static_cast<T>(job.shape.length), divisor = static_cast<T>(job.divisor);
-  T squares = 0;
-  for_each_piece<T>(job.self, first, job.shape.length,
-                    [&](const T* x, size_t n) HWY_ATTR { squares += squares_about(x, n, mean); });
+  const T length = static_cast<T>(job.shape.length), divisor = static_cast<T>(job.divisor);
+  T mean = sum / length;
+  const auto squares_of_all = [&]() HWY_ATTR {
+    T squares = 0;
+    for_each_piece<T>(job.self, first, job.shape.length,
+                      [&](const T* x, size_t n) HWY_ATTR { squares += squares_about(x, n, mean); });
+    return squares;
+  };
+  T squares = squares_of_all();
+  // Where all elements are nearly equal, the mean's rounding counts. Deviations are exact there, and correct it.
+  const T rounding = 64 * std::numeric_limits<T>::epsilon() * mean;
+  if (squares <= length * rounding * rounding) {
+    const auto off = [&]() HWY_ATTR {
+      T deviations = 0;
+      for_each_piece<T>(job.self, first, job.shape.length,
+                        [&](const T* x, size_t n) HWY_ATTR { deviations += deviations_from(x, n, mean); });
+      return deviations / length;
+    };
+    mean += off();
+    squares = squares_of_all();
+    const T rest = off();
+    squares = std::max(squares - length * rest * rest, T{0});
+  }
   const bool root = job.what == Reduction::kDeviation;
   constexpr T kSmall = static_cast<T>(1e-30);  // below, squares of single deviations are no normal floats
   if (std::is_same_v<T, double> || (squares <= std::numeric_limits<T>::max() && (!root || squares >= kSmall))) {
