@@ -87,7 +87,8 @@ add_compile_options(-ffp-contract=off)
 
 if(ET_SANITIZE)
   # No vptr check: it needs the run-time type information that half of the code is built without.
-  add_compile_options(-fsanitize=${ET_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  add_compile_options(-fsanitize=${ET_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ET_SANITIZE})
   add_compile_definitions(ET_EMULATE_TILES=1)  # no sanitizer sees what an instruction of AMX reads (kernels/optimized/amx/tile_instructions.h)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # assertions stay on

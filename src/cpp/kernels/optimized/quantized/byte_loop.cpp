@@ -234,14 +234,6 @@ void ByteRows(const IntegerProduct& p, const IntegerBlock& block) {
   });
 }
 
-/// Four bytes for all lanes.
-template <class T>
-HWY_INLINE hn::Vec<SumTag> four(const T* from) {
-  int32_t bits;
-  std::memcpy(&bits, from, sizeof(bits));
-  return hn::Set(SumTag(), bits);
-}
-
 /// Has the compiler keep a sum in the register that it was in. GCC copies each of them twice a step otherwise.
 template <class V>
 HWY_INLINE void stay(V& sum) {

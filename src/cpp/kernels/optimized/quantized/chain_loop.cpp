@@ -91,13 +91,6 @@ void ChainRows(const IntegerProduct& p, const IntegerBlock& block) {
   });
 }
 
-/// Four bytes for all lanes.
-HWY_INLINE hn::Vec<SumTag> four(const uint8_t* from) {
-  int32_t bits;
-  std::memcpy(&bits, from, sizeof(bits));
-  return hn::Set(SumTag(), bits);
-}
-
 /// What is left of the packed weights of a vector of columns.
 struct ChainCursor {
   const uint16_t* places;

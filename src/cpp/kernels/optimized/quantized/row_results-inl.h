@@ -1,5 +1,5 @@
-// How the sums of rows and vectors of columns begin, and what they become, compiled once a target. Included inside
-// its pass only.
+// How the sums of rows and vectors of columns begin, what of a row they meet, and what they become, compiled once a
+// target. Included inside its pass only.
 
 #if defined(ET_KERNELS_OPTIMIZED_QUANTIZED_ROW_RESULTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ET_KERNELS_OPTIMIZED_QUANTIZED_ROW_RESULTS_INL_H_
@@ -10,12 +10,22 @@
 
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "kernels/optimized/quantized/integer_product.h"
 #include "kernels/optimized/quantized/output-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// Four bytes for all lanes.
+template <class T>
+HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> four(const T* from) {
+  int32_t bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return hn::Set(hn::ScalableTag<int32_t>(), bits);
+}
 
 /// Sums of kRows rows and kVectors vectors of columns begin. `column` counts those of all groups, padded.
 template <size_t kRows, size_t kVectors>
