@@ -188,7 +188,9 @@ HWY_INLINE void arrange_tile(const int8_t* const* from, int16_t shift, const Byt
       most = hn::Max(most, squares_of_row);
       tile.starts[u * kRows + r] = start_of(of_row);
       tile.shares[u * kRows + r] = -128 * (of_row.first + of_row.second);
-      tile.totals[r] += tile.shares[u * kRows + r];
+      // Wraps, as sums in vectors do.
+      tile.totals[r] = static_cast<int32_t>(static_cast<uint32_t>(tile.totals[r]) +
+                                            static_cast<uint32_t>(tile.shares[u * kRows + r]));
       if (u % 2 == 0) {
         sums_before[r] = of_row;
         squares_before[r] = squares_of_row;
