@@ -41,27 +41,40 @@ void parallel_tasks(ThreadPool* pool, size_t count, Body&& body) {
   pool->run(count, task, const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Calls body(begin, end) for ranges that together make [0, count), each of at least `grain` indices where count
-/// allows. With one thread, or when count <= grain, that is one call on the calling thread.
-template <typename Body>
-void parallel_for(ThreadPool* pool, size_t count, size_t grain, Body&& body) {
-  if (count == 0) {
-    return;
-  }
-  grain = std::max<size_t>(grain, 1);
+/// Into how many ranges [0, count) is split: at most `per_thread` a thread, each of at least `grain` indices.
+inline size_t chunks_for(ThreadPool* pool, size_t count, size_t grain, size_t per_thread = 1) {
   const size_t threads = pool == nullptr ? 1 : pool->num_threads();
-  // Two chunks a thread even out threads that are not equally fast; more would only cost hand-overs.
-  const size_t chunks = threads == 1 ? 1 : std::min(count / grain, 2 * threads);
+  const size_t most = threads == 1 ? 1 : per_thread * threads;
+  return std::max<size_t>(std::min(most, count / std::max<size_t>(grain, 1)), 1);
+}
+
+/// Calls body(chunk, begin, end) for `chunks` ranges that together make [0, count). For bodies that need memory of
+/// their own, such as packing weights: the caller makes `chunks` buffers first.
+template <typename Body>
+void parallel_chunks(ThreadPool* pool, size_t count, size_t chunks, Body&& body) {
   if (chunks <= 1) {
-    body(size_t{0}, count);
+    body(size_t{0}, size_t{0}, count);
     return;
   }
   const size_t base = count / chunks;
   const size_t extra = count % chunks;  // the first `extra` chunks have one index more
   parallel_tasks(pool, chunks, [&](size_t chunk) {
     const size_t begin = chunk * base + std::min(chunk, extra);
-    body(begin, begin + base + (chunk < extra ? 1 : 0));
+    body(chunk, begin, begin + base + (chunk < extra ? 1 : 0));
   });
+}
+
+/// Two chunks a thread even out threads that are not equally fast; more would only cost hand-overs.
+inline constexpr size_t kChunksPerThread = 2;
+
+/// Calls body(begin, end) for ranges that together make [0, count), each of at least `grain` indices where count
+/// allows. With one thread, or when count <= grain, that is one call on the calling thread.
+template <typename Body>
+void parallel_for(ThreadPool* pool, size_t count, size_t grain, Body&& body) {
+  if (count != 0) {
+    parallel_chunks(pool, count, chunks_for(pool, count, grain, kChunksPerThread),
+                    [&](size_t, size_t begin, size_t end) { body(begin, end); });
+  }
 }
 
 /// Chunks of so many grains take some hundred microseconds to some milliseconds.
@@ -77,20 +90,12 @@ auto parallel_for(const Context& context, size_t count, size_t grain, Body&& bod
   if (count == 0) {
     return;
   }
-  const size_t grains = count / std::max<size_t>(grain, 1);
   ThreadPool* const pool = context.pool();
-  const size_t threads = pool == nullptr ? 1 : pool->num_threads();
-  const size_t chunks = std::max(threads == 1 ? 1 : std::min(grains, 2 * threads), grains / kMostGrains);
-  if (chunks <= 1) {
-    body(size_t{0}, count);
-    return;
-  }
-  const size_t base = count / chunks;
-  const size_t extra = count % chunks;
-  parallel_tasks(pool, chunks, [&](size_t chunk) {
-    if (!context.cancelled()) {
-      const size_t begin = chunk * base + std::min(chunk, extra);
-      body(begin, begin + base + (chunk < extra ? 1 : 0));
+  const size_t grains = count / std::max<size_t>(grain, 1);
+  const size_t chunks = std::max(chunks_for(pool, count, grain, kChunksPerThread), grains / kMostGrains);
+  parallel_chunks(pool, count, chunks, [&](size_t, size_t begin, size_t end) {
+    if (chunks == 1 || !context.cancelled()) {
+      body(begin, end);
     }
   });
 }

@@ -13,7 +13,7 @@
 #include "kernels/optimized/vec/transpose4-inl.h"
 #include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/chunks.h"
+#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::conv::HWY_NAMESPACE {

@@ -30,7 +30,7 @@
 #include "runtime/host/kernel_costs.h"
 #include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/chunks.h"
+#include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE
 #define ET_KERNELS_OPTIMIZED_DYNAMIC_LINEAR_ONCE

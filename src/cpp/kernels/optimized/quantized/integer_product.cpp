@@ -9,7 +9,7 @@
 #include "numerics/nibbles.h"
 #include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/chunks.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {

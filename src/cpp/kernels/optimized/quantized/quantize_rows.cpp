@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "threads/chunks.h"
+#include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_QUANTIZE_ROWS_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_QUANTIZE_ROWS_ONCE

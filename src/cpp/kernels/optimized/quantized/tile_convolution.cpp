@@ -21,7 +21,7 @@
 #include "ops/signatures/quantized/op_convolution.h"
 #include "runtime/host/packed_memory.h"
 #include "runtime/shared_cache.h"
-#include "threads/chunks.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {
