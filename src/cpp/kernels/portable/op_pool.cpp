@@ -199,12 +199,13 @@ void for_each_window(const KernelContext& context, const Windows& p, PlaneValues
   }
 }
 
-// Whether a window may take so long that its rows look whether the caller asked to stop.
-bool takes_long(const Window& window) {
+// For windows that may take long: their rows look whether the caller asked to stop. nullptr for others.
+const KernelContext* looking(const KernelContext& context, const int64_t* window) {
   constexpr int64_t kLong = 64;  // 64 x 64 x 64 elements take less than a millisecond
-  return window.high[0] - window.low[0] > kLong || window.high[1] - window.low[1] > kLong ||
-         window.high[2] - window.low[2] > kLong;
+  return window[0] > kLong || window[1] > kLong || window[2] > kLong ? &context : nullptr;
 }
+
+bool is_cancelled(const KernelContext* looking) { return looking != nullptr && looking->cancelled(); }
 
 // True when one of n elements is above `value` or not a number: most rows of a window have none, which vectors see
 // quickly.
@@ -221,18 +222,17 @@ bool has_larger(const C* x, int64_t n, C value) {
 // Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window
 // gives.
 template <typename C>
-C largest(const KernelContext& context, const PlaneValues<C>& in, const Window& window, const int64_t* step, C value,
+C largest(const KernelContext* looking, const PlaneValues<C>& in, const Window& window, const int64_t* step, C value,
           int64_t* index) {
   constexpr int64_t kLong = 8, kPiece = 32;
   const int64_t* const size = in.size();
   const int64_t length = window.high[2] - window.low[2];
   const bool skips = step[2] == 1 && in.step() == 1 && length >= kLong;
   const int64_t piece = skips ? kPiece : length;
-  const bool looks = takes_long(window);
   bool first = true;
   *index = (window.low[0] * size[1] + window.low[1]) * size[2] + window.low[2];
   for (int64_t d = window.low[0]; d < window.high[0]; d += step[0]) {
-    for (int64_t h = window.low[1]; h < window.high[1] && !(looks && context.cancelled()); h += step[1]) {
+    for (int64_t h = window.low[1]; h < window.high[1] && !is_cancelled(looking); h += step[1]) {
       const C* const row = in.row(d, h);
       const int64_t start = (d * size[1] + h) * size[2];
       for (int64_t begin = window.low[2]; begin < window.high[2]; begin += piece) {
@@ -279,11 +279,10 @@ C sum_of_row(const C* x, int64_t stride, int64_t n) {
 
 // Sum of a window. Integers wrap.
 template <typename C>
-C sum_of_window(const KernelContext& context, const PlaneValues<C>& in, const Window& window) {
-  const bool looks = takes_long(window);
+C sum_of_window(const KernelContext* looking, const PlaneValues<C>& in, const Window& window) {
   C sum = 0;
   for (int64_t d = window.low[0]; d < window.high[0]; ++d) {
-    for (int64_t h = window.low[1]; h < window.high[1] && !(looks && context.cancelled()); ++h) {
+    for (int64_t h = window.low[1]; h < window.high[1] && !is_cancelled(looking); ++h) {
       sum = wrapping_add(
           sum, sum_of_row(in.row(d, h) + window.low[2] * in.step(), in.step(), window.high[2] - window.low[2]));
     }
@@ -325,6 +324,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
     const C least = Limits::has_infinity ? -Limits::infinity() : static_cast<C>(least_integer(dtype));
     PlaneValues<C> in(elements, dtype, p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, p.kernel);
     for_each_window(
         context, p, in, dtype, values, indices == nullptr ? nullptr : &positions,
         [&p](int d, int64_t i, Window* window) {
@@ -334,9 +334,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
           low += low < 0 ? (p.dilation[d] - 1 - low) / p.dilation[d] * p.dilation[d] : 0;
           window->low[d] = low;
         },
-        [&](const Window& window, int64_t* place) {
-          return largest<C>(context, in, window, p.dilation, least, place);
-        });
+        [&](const Window& window, int64_t* place) { return largest<C>(looks, in, window, p.dilation, least, place); });
     return Error::Ok;
   });
 }
@@ -363,6 +361,7 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
     using C = decltype(zero);
     PlaneValues<C> in(elements, dtype, p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, p.kernel);
     for_each_window(
         context, p, in, dtype, means, nullptr,
         [&p](int d, int64_t i, Window* window) {
@@ -381,7 +380,7 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
             real *= window.high[d] > window.low[d] ? window.high[d] - window.low[d] : 0;
           }
           const int64_t divisor = divisor_override.value_or(count_include_pad ? padded : real);
-          return real > 0 ? static_cast<C>(sum_of_window(context, in, window) / static_cast<C>(divisor)) : C(0);
+          return real > 0 ? static_cast<C>(sum_of_window(looks, in, window) / static_cast<C>(divisor)) : C(0);
         });
     return Error::Ok;
   });
@@ -411,6 +410,7 @@ Error plan_adaptive(const char* op, const Tensor& self, int64_t spatial, IntArra
     a->p.out[d] = i >= 0 ? output_size[static_cast<size_t>(i)] : 1;
     ET_CHECK_OR_RETURN(a->p.out[d] >= 0, InvalidArgument, "%s: negative output_size %s", op,
                        ShapeText(output_size).text);
+    a->p.kernel[d] = a->p.out[d] > 0 ? a->p.in[d] / a->p.out[d] + 2 : 0;  // of the largest window, at most
     if (i >= 0) {
       (*sizes)[lead + i] = a->p.out[d];
     }
@@ -434,12 +434,13 @@ Error adaptive_avg_pool(KernelContext& context, const char* op, const Tensor& se
     using C = decltype(zero);
     PlaneValues<C> in(elements, dtype, a.p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, a.p.kernel);
     for_each_window(context, a.p, in, dtype, means, nullptr, a, [&](const Window& window, int64_t*) {
       int64_t count = 1;
       for (int d = 0; d < 3; ++d) {
         count *= window.high[d] - window.low[d];
       }
-      return sum_of_window(context, in, window) / static_cast<C>(count);
+      return sum_of_window(looks, in, window) / static_cast<C>(count);
     });
     return Error::Ok;
   });
@@ -464,8 +465,9 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
     constexpr int64_t kOne[3] = {1, 1, 1};
     PlaneValues<C> in(elements, dtype, a.p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, a.p.kernel);
     for_each_window(context, a.p, in, dtype, values, &positions, a, [&](const Window& window, int64_t* place) {
-      return largest<C>(context, in, window, kOne, C(0), place);
+      return largest<C>(looks, in, window, kOne, C(0), place);
     });
     return Error::Ok;
   });

@@ -10,12 +10,18 @@
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/resize_taps.h"
 #include "kernels/portable/strided_copy.h"
-#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
 
-constexpr size_t kLook = 1 << 16;  // elements of a row between two looks at whether the caller asked to stop
+// Calls body(begin, end) for the elements of a row; a long one looks in between whether the caller asked to stop.
+template <typename Body>
+void along_row(const KernelContext& context, size_t n, const Body& body) {
+  constexpr size_t kLook = 1 << 16;
+  for (size_t begin = 0; begin < n && (n <= kLook || !context.cancelled()); begin += kLook) {
+    body(begin, std::min(n, begin + kLook));
+  }
+}
 
 // Three spatial dimensions; fewer have leading sizes of 1.
 struct Resize {
@@ -159,7 +165,7 @@ class ResizedRows {
       values = line_;
       step = 1;
     }
-    threads::in_pieces(*context_, static_cast<size_t>(out_), kLook, [&](size_t w, size_t end) {
+    along_row(*context_, static_cast<size_t>(out_), [&](size_t w, size_t end) {
       for (; w < end; ++w) {
         const Taps<C>& t = along_[w];
         C part = 0;
@@ -193,12 +199,12 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
   ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(r.axes[2].out) * sizeof(C)));
   auto* const sums = static_cast<C*>(memory);
   const auto width = static_cast<size_t>(r.axes[2].out);
-  const bool goes_on = threads::in_pieces(context, width, kLook, [&](size_t w, size_t end) {
+  along_row(context, width, [&](size_t w, size_t end) {
     for (; w < end; ++w) {
       rows.along()[w] = taps_of(2, static_cast<int64_t>(w));
     }
   });
-  ET_CHECK_OR_RETURN(goes_on, Cancelled, "resizing: cancelled");
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "resizing: cancelled");
   const auto make_row = [&](const char* plane, char* target, const Taps<C>& along_d, const Taps<C>& along_h) {
     const char* sources[16];
     C weights[16];
@@ -214,7 +220,7 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
     for (int64_t k = 0; k < count; ++k) {
       const C* const row = rows.get(sources[k]);
       const C weight = weights[k];
-      threads::in_pieces(context, width, kLook, [&](size_t w, size_t end) {
+      along_row(context, width, [&](size_t w, size_t end) {
         for (; w < end; ++w) {
           sums[w] += weight * row[w];
         }
