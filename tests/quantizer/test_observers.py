@@ -207,6 +207,28 @@ def test_rounding_by_the_output_of_few_samples(count):
     assert losses[count] < 0.97 * losses[10**9], losses
 
 
+def test_small_operators_run_on_one_thread(monkeypatch):
+    """Rounding is hundreds of operators on a few numbers, for which threads only wait for each other. The caller's
+    number of threads comes back, and the integers do not depend on it.
+    """
+    weight, x = torch.randn(64, 64, generator=GENERATOR), torch.randn(200, 64, generator=GENERATOR)
+    before, seen, found = torch.get_num_threads(), [], {}
+    inner = group_rounding._look_again
+    monkeypatch.setattr(
+        group_rounding, "_look_again", lambda *given: (seen.append(torch.get_num_threads()), inner(*given))
+    )
+    try:
+        torch.set_num_threads(2)
+        for worth in (1 << 18, 0):
+            monkeypatch.setattr(group_rounding, "_WORTH_THREADS", worth)
+            found[worth] = round_by_output(weight, x.T @ x, 32, Grid(-8, 7), len(x))
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2]
+    assert all(torch.equal(a, b) for a, b in zip(*found.values(), strict=True))
+
+
 def test_moments_know_their_rows():
     model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Linear(32, 16)).eval()
     prepared = quantizer.prepare(model, (torch.randn(3, 64),), "int4_weight_only")

@@ -551,17 +551,16 @@ Error Delegate::execute(runtime::BackendExecutionContext& context, Span<EValue* 
   if (instance.runtime == nullptr || instance.pool != pool.get()) {
     ET_RETURN_IF_ERROR(make_runtime(instance, pool.get(), &context.failed_step));
   }
+  const auto stops = [](const void* kernel) { return static_cast<const KernelContext*>(kernel)->cancelled(); };
+  const threads::StopScope scope(stops, &context.kernel);
   const Error error = prepare(instance, args);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || context.kernel.cancelled()) {
     instance.reset();  // what the library has half done it does not undo: the next call makes it anew
-    return error;
+    ET_RETURN_IF_ERROR(error);
+    return ET_ERROR_WITH_MESSAGE(Cancelled, "the delegate was cancelled");
   }
   const uint64_t start_ns = is_profiled_ && context.tracer != nullptr ? runtime::platform_now_ns() : 0;
-  {
-    const auto stops = [](const void* kernel) { return static_cast<const KernelContext*>(kernel)->cancelled(); };
-    const threads::StopScope scope(stops, &context.kernel);
-    ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
-  }
+  ET_RETURN_IF_ERROR(check(xnn_invoke_runtime(instance.runtime), "xnn_invoke_runtime"));
   ET_CHECK_OR_RETURN(!context.kernel.cancelled(), Cancelled, "the delegate was cancelled");
   if (start_ns == 0) {
     return Error::Ok;

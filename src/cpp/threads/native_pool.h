@@ -43,6 +43,8 @@ class StopScope {
   StopScope& operator=(const StopScope&) = delete;
 
   bool stops() const { return question_(context_); }
+  /// The innermost one of this thread; nullptr: there is none.
+  static const StopScope* current();
 
  private:
   Question question_;

@@ -115,6 +115,8 @@ StopScope::StopScope(Question question, const void* context)
 
 StopScope::~StopScope() { t_scope = outer_; }
 
+const StopScope* StopScope::current() { return t_scope; }
+
 }  // namespace et::threads
 
 extern "C" {

@@ -46,14 +46,17 @@ Error run_complex(KernelContext& context, const char* op, const ComplexFunction&
     nest.add_broadcast(*input);
   }
   nest.simplify();
-  nest.for_each_run([&](char* const* pointers, int64_t n) {
-    Complex values[kMaxInputs];
-    for (int64_t i = 0; i < n; ++i) {
-      for (size_t k = 0; k < inputs.size(); ++k) {
-        values[k] = load_complex(inputs[k]->scalar_type(), pointers[k + 1] + i * nest.run_stride(k + 1));
+  constexpr size_t kCost = 32;  // some 10 ns for a product, 40 for an exponential function
+  parallel_parts(context, nest, kCost, [&](const LoopNest& part) {
+    part.for_each_run([&](char* const* pointers, int64_t n) {
+      Complex values[kMaxInputs];
+      for (int64_t i = 0; i < n; ++i) {
+        for (size_t k = 0; k < inputs.size(); ++k) {
+          values[k] = load_complex(inputs[k]->scalar_type(), pointers[k + 1] + i * part.run_stride(k + 1));
+        }
+        store_complex(out.scalar_type(), function.run(function.state, values), pointers[0] + i * part.run_stride(0));
       }
-      store_complex(out.scalar_type(), function.run(function.state, values), pointers[0] + i * nest.run_stride(0));
-    }
+    });
   });
   return Error::Ok;
 }

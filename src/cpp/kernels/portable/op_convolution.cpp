@@ -127,7 +127,6 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const F
   }
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t oc = 0; oc < p.out_channels; ++oc) {
-      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
       const int64_t group = oc / out_per_group;
       // Weight of (output channel, input channel): [oc, ic in group] or, transposed, [ic, oc in group].
       const int64_t weight_in_stride = p.weight_strides[p.transposed ? 0 : 1];
@@ -138,6 +137,7 @@ Error convolve(KernelContext& context, const Problem& p, const T* input, const F
       for (int64_t od = 0; od < p.out[0]; ++od) {
         for (int64_t oh = 0; oh < p.out[1]; ++oh) {
           for (int64_t first = 0; first < p.out[2]; first += kBlock) {
+            ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
             const int64_t count = p.out[2] - first < kBlock ? p.out[2] - first : kBlock;
             A sums[kBlock];
             for (int64_t i = 0; i < count; ++i) {

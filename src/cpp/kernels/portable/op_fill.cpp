@@ -7,9 +7,12 @@
 #include "kernels/portable/arithmetic.h"
 #include "kernels/portable/convert.h"
 #include "kernels/portable/strided_copy.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
+
+constexpr size_t kLook = 1 << 16;  // elements between two looks at whether the caller asked to stop
 
 Error fill(KernelContext& context, IntArrayRef sizes, const Scalar& value, const Tensor& out) {
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
@@ -48,13 +51,15 @@ Error write_range(KernelContext& context, const char* op, double start, double e
   const int64_t sizes[] = {count};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   char* data = static_cast<char*>(out.mutable_data_ptr());
-  for (int64_t i = 0; i < count; ++i) {
-    if constexpr (std::is_integral_v<C>) {
-      store_one<int64_t>(out.scalar_type(), wrapping_add(start_int, wrapping_mul(i, step_int)), data, i);
-    } else {
-      store_one<C>(out.scalar_type(), static_cast<C>(start) + static_cast<C>(i) * static_cast<C>(step), data, i);
+  threads::in_pieces(context, static_cast<size_t>(count), kLook, [&](size_t from, size_t to) {
+    for (auto i = static_cast<int64_t>(from); i < static_cast<int64_t>(to); ++i) {
+      if constexpr (std::is_integral_v<C>) {
+        store_one<int64_t>(out.scalar_type(), wrapping_add(start_int, wrapping_mul(i, step_int)), data, i);
+      } else {
+        store_one<C>(out.scalar_type(), static_cast<C>(start) + static_cast<C>(i) * static_cast<C>(step), data, i);
+      }
     }
-  }
+  });
   return Error::Ok;
 }
 
@@ -152,11 +157,14 @@ Error linspace_out(KernelContext& context, const Scalar& start, const Scalar& en
   const double first = start.to<double>();
   const double last = end.to<double>();
   const double step = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0.0;
-  for (int64_t i = 0; i < steps; ++i) {  // from both ends, so that the last element is exactly `end`
-    const double value = i < steps / 2 || steps == 1 ? first + step * static_cast<double>(i)
-                                                     : last - step * static_cast<double>(steps - 1 - i);
-    store_one(out.scalar_type(), value, out.mutable_data_ptr(), i);
-  }
+  threads::in_pieces(context, static_cast<size_t>(steps), kLook, [&](size_t begin, size_t stop) {
+    for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(stop); ++i) {
+      // From both ends, so that the last element is exactly `end`.
+      const double value = i < steps / 2 || steps == 1 ? first + step * static_cast<double>(i)
+                                                       : last - step * static_cast<double>(steps - 1 - i);
+      store_one(out.scalar_type(), value, out.mutable_data_ptr(), i);
+    }
+  });
   return Error::Ok;
 }
 

@@ -227,7 +227,7 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
       const E* const volumes = input.const_data_ptr<E>() + n * channels * depth * height * width;
       const E* position = grid.const_data_ptr<E>() + n * points * 3;
       E* const to = out.mutable_data_ptr<E>() + n * channels * points;
-      for (int64_t i = 0; i < points; ++i, position += 3) {
+      for (int64_t i = 0; i < points && !context.cancelled(); ++i, position += 3) {
         const T x = place(position[0], width), y = place(position[1], height), z = place(position[2], depth);
         if (is_linear) {
           corners.trilinear(z, y, x);
@@ -270,7 +270,8 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
       const auto y_of = [&](int64_t i) {
         return unnormalize(portable::convert<T>(position[2 * i + 1]), height, align_corners);
       };
-      for (int64_t first = 0; interpolation != Interpolation::kBicubic && first < points; first += kChunk) {
+      const bool is_bicubic = interpolation == Interpolation::kBicubic;
+      for (int64_t first = 0; !is_bicubic && first < points && !context.cancelled(); first += kChunk) {
         const int64_t count = std::min(kChunk, points - first);
         for (int64_t i = 0; i < count; ++i) {
           const T x = pad_position_2d(x_of(first + i), width, padding, align_corners);
@@ -290,9 +291,9 @@ Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Ten
           }
         }
       }
-      for (int64_t c = 0; interpolation == Interpolation::kBicubic && c < channels; ++c) {
+      for (int64_t c = 0; is_bicubic && c < channels; ++c) {
         const Plane<E, T> plane{planes + c * pixels, height, width, padding, align_corners};
-        for (int64_t i = 0; i < points; ++i) {
+        for (int64_t i = 0; i < points && !context.cancelled(); ++i) {
           to[c * points + i] = portable::convert<E>(plane.bicubic(y_of(i), x_of(i)));
         }
       }

@@ -101,8 +101,9 @@ Error plan_batch_norm(const char* op, const Tensor& input, const Tensor& out, co
 
 // out = (input - mean[c]) * invstd[c] * weight[c] + bias[c], for any dim order.
 template <typename C, typename Scale>
-void apply_channels(const Tensor& input, const Tensor& out, int64_t channels, const Scale& scale_of) {
-  for (int64_t c = 0; c < channels; ++c) {
+void apply_channels(const KernelContext& context, const Tensor& input, const Tensor& out, int64_t channels,
+                    const Scale& scale_of) {
+  for (int64_t c = 0; c < channels && !context.cancelled(); ++c) {
     const auto [scale, shift] = scale_of(c);
     const Window from = select_of(input, 1, c);
     const Window to = select_of(out, 1, c);
@@ -181,7 +182,7 @@ Error train_batch_norm(KernelContext& context, const char* op, const Tensor& inp
   ET_RETURN_IF_ERROR(resize_tensor(context, save_invstd, {c.channels}));
   return dispatch_float(input.scalar_type(), [&](auto zero) {
     using C = decltype(zero);
-    apply_channels<C>(input, out, c.channels, [&](int64_t channel) {
+    apply_channels<C>(context, input, out, c.channels, [&](int64_t channel) {
       const Statistics s = channel_statistics<C>(input, channel, static_cast<double>(count));
       const double invstd = 1.0 / std::sqrt(s.variance + eps);
       store_one(save_mean.scalar_type(), s.mean, save_mean.mutable_data_ptr(), channel);
@@ -213,7 +214,7 @@ Error infer_batch_norm(KernelContext& context, const char* op, const Tensor& inp
   ET_RETURN_IF_ERROR(resize_tensor(context, save_invstd, {0}));
   return dispatch_float(input.scalar_type(), [&](auto zero) {
     using C = decltype(zero);
-    apply_channels<C>(input, out, c.channels, [&](int64_t channel) {
+    apply_channels<C>(context, input, out, c.channels, [&](int64_t channel) {
       const double mean = load_one<double>(running_mean.scalar_type(), running_mean.const_data_ptr(), channel);
       const double var = load_one<double>(running_var.scalar_type(), running_var.const_data_ptr(), channel);
       return scale_shift<C>(mean, 1.0 / std::sqrt(var + eps), weight, bias, channel);
@@ -295,7 +296,7 @@ Error rms_norm_out(KernelContext& context, const Tensor& input, const OptionalTe
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const auto size = static_cast<int64_t>(input.element_size());
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = 0; r < rows && !context.cancelled(); ++r) {
       const Lane lane{static_cast<const char*>(input.const_data_ptr()) + r * columns * size, 1, 0, columns, 1};
       double squares = 0;
       for_each_chunk<C>(lane, dtype, [&](int64_t, int64_t, C* values, int64_t n) {
@@ -344,7 +345,7 @@ Error native_layer_norm_out(KernelContext& context, const Tensor& input, IntArra
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
     const int64_t row_bytes = columns * static_cast<int64_t>(input.element_size());
-    for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t r = 0; r < rows && !context.cancelled(); ++r) {
       const Lane lane{static_cast<const char*>(input.const_data_ptr()) + r * row_bytes, 1, 0, columns, 1};
       const Statistics s = statistics_of<C>(lane, dtype);
       const double rstd = 1.0 / std::sqrt(s.variance + eps);
@@ -394,7 +395,7 @@ Error native_group_norm_out(KernelContext& context, const Tensor& input, const O
   const int64_t size = static_cast<int64_t>(input.element_size());
   return dispatch_float(dtype, [&](auto zero) {
     using C = decltype(zero);
-    for (int64_t g = 0; g < N * group; ++g) {
+    for (int64_t g = 0; g < N * group && !context.cancelled(); ++g) {
       const int64_t channel_step = channels_last ? 1 : HxW;
       const int64_t pixel_step = channels_last ? C_ : 1;
       const int64_t first = (g / group * C_ * HxW + g % group * per_group * channel_step) * size;

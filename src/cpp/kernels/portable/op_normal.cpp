@@ -68,7 +68,7 @@ Error fill(KernelContext& context, const char* op, IntArrayRef sizes, Tensor& ou
   return dispatch_float(out.scalar_type(), [&](auto zero) {
     decltype(zero) values[kChunk];
     auto* data = static_cast<char*>(out.mutable_data_ptr());
-    for (int64_t start = 0; start < out.numel(); start += kChunk) {
+    for (int64_t start = 0; start < out.numel() && !context.cancelled(); start += kChunk) {
       const int64_t n = out.numel() - start < kChunk ? out.numel() - start : kChunk;
       for (int64_t i = 0; i < n; ++i) {
         values[i] = draw(philox, start + i, zero);
@@ -93,6 +93,9 @@ Error integers_like(KernelContext& context, const Tensor& self, int64_t low, int
   Philox philox(context.random());
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   for (int64_t i = 0; i < out.numel(); ++i) {
+    if (i % kChunk == 0 && context.cancelled()) {
+      break;
+    }
     const auto value = static_cast<int64_t>(static_cast<uint64_t>(low) + philox.below(range));
     store_one<int64_t>(out.scalar_type(), value, out.mutable_data_ptr(), i);
   }
@@ -175,7 +178,7 @@ Error rrelu_with_noise_functional_out(KernelContext& context, const Tensor& self
   const auto size = static_cast<int64_t>(self.element_size());
   const auto noise_size = static_cast<int64_t>(noise_out.element_size());
   const auto* const from = static_cast<const char*>(self.const_data_ptr());
-  for (int64_t first = 0; first < self.numel(); first += kChunk) {
+  for (int64_t first = 0; first < self.numel() && !context.cancelled(); first += kChunk) {
     const int64_t n = std::min(kChunk, self.numel() - first);
     load(dtype, from + first * size, 1, n, values);
     for (int64_t i = 0; i < n; ++i) {

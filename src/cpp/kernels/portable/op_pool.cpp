@@ -134,14 +134,14 @@ class PlaneValues {
     strides_[2] = 1;
     return Error::Ok;
   }
-  void select(int64_t plane) {
+  void select(const KernelContext& context, int64_t plane) {
     data_ = reinterpret_cast<const C*>(planes_.plane(plane));
     if (converted_ == nullptr) {
       return;
     }
     C* to = converted_;
     for (int64_t d = 0; d < size_[0]; ++d) {
-      for (int64_t h = 0; h < size_[1]; ++h, to += size_[2]) {
+      for (int64_t h = 0; h < size_[1] && !context.cancelled(); ++h, to += size_[2]) {
         load(dtype_, planes_.at(plane, d, h, 0), planes_.strides()[2], size_[2], to);
       }
     }
@@ -170,20 +170,20 @@ struct Window {
 // out = value(window, &place) for each window; limits(d, i, &window) sets the window's range along dimension d for
 // output i. `places` may be nullptr.
 template <typename C, typename Limits, typename Value>
-void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, const Planes& out, const Planes* places,
-                     const Limits& limits, const Value& value) {
+void for_each_window(const KernelContext& context, const Windows& p, PlaneValues<C>& in, ScalarType dtype,
+                     const Planes& out, const Planes* places, const Limits& limits, const Value& value) {
   constexpr int64_t kRow = 64;
   C values[kRow];
   int64_t positions[kRow] = {};
   Window window;
   const bool is_empty = p.out[0] == 0 || p.out[1] == 0 || p.out[2] == 0;  // windows in one direction may be many
   for (int64_t plane = 0; !is_empty && plane < p.planes; ++plane) {
-    in.select(plane);
+    in.select(context, plane);
     for (int64_t d = 0; d < p.out[0]; ++d) {
       limits(0, d, &window);
       for (int64_t h = 0; h < p.out[1]; ++h) {
         limits(1, h, &window);
-        for (int64_t first = 0; first < p.out[2]; first += kRow) {
+        for (int64_t first = 0; first < p.out[2] && !context.cancelled(); first += kRow) {
           const int64_t n = p.out[2] - first < kRow ? p.out[2] - first : kRow;
           for (int64_t i = 0; i < n; ++i) {
             limits(2, first + i, &window);
@@ -198,6 +198,14 @@ void for_each_window(const Windows& p, PlaneValues<C>& in, ScalarType dtype, con
     }
   }
 }
+
+// For windows that may take long: their rows look whether the caller asked to stop. nullptr for others.
+const KernelContext* looking(const KernelContext& context, const int64_t* window) {
+  constexpr int64_t kLong = 64;  // 64 x 64 x 64 elements take less than a millisecond
+  return window[0] > kLong || window[1] > kLong || window[2] > kLong ? &context : nullptr;
+}
+
+bool is_cancelled(const KernelContext* looking) { return looking != nullptr && looking->cancelled(); }
 
 // True when one of n elements is above `value` or not a number: most rows of a window have none, which vectors see
 // quickly.
@@ -214,21 +222,22 @@ bool has_larger(const C* x, int64_t n, C value) {
 // Largest element of a window, with its position in the plane. NaN wins; `value` comes in as what an empty window
 // gives.
 template <typename C>
-C largest(const PlaneValues<C>& in, const Window& window, const int64_t* step, C value, int64_t* index) {
+C largest(const KernelContext* looking, const PlaneValues<C>& in, const Window& window, const int64_t* step, C value,
+          int64_t* index) {
   constexpr int64_t kLong = 8, kPiece = 32;
   const int64_t* const size = in.size();
   const int64_t length = window.high[2] - window.low[2];
-  const bool looks_first = step[2] == 1 && in.step() == 1 && length >= kLong;
-  const int64_t piece = looks_first ? kPiece : length;
+  const bool skips = step[2] == 1 && in.step() == 1 && length >= kLong;
+  const int64_t piece = skips ? kPiece : length;
   bool first = true;
   *index = (window.low[0] * size[1] + window.low[1]) * size[2] + window.low[2];
   for (int64_t d = window.low[0]; d < window.high[0]; d += step[0]) {
-    for (int64_t h = window.low[1]; h < window.high[1]; h += step[1]) {
+    for (int64_t h = window.low[1]; h < window.high[1] && !is_cancelled(looking); h += step[1]) {
       const C* const row = in.row(d, h);
       const int64_t start = (d * size[1] + h) * size[2];
       for (int64_t begin = window.low[2]; begin < window.high[2]; begin += piece) {
         const int64_t end = begin + piece < window.high[2] ? begin + piece : window.high[2];
-        if (looks_first && !first && !has_larger(row + begin, end - begin, value)) {
+        if (skips && !first && !has_larger(row + begin, end - begin, value)) {
           continue;
         }
         for (int64_t w = begin; w < end; w += step[2]) {
@@ -270,10 +279,10 @@ C sum_of_row(const C* x, int64_t stride, int64_t n) {
 
 // Sum of a window. Integers wrap.
 template <typename C>
-C sum_of_window(const PlaneValues<C>& in, const Window& window) {
+C sum_of_window(const KernelContext* looking, const PlaneValues<C>& in, const Window& window) {
   C sum = 0;
   for (int64_t d = window.low[0]; d < window.high[0]; ++d) {
-    for (int64_t h = window.low[1]; h < window.high[1]; ++h) {
+    for (int64_t h = window.low[1]; h < window.high[1] && !is_cancelled(looking); ++h) {
       sum = wrapping_add(
           sum, sum_of_row(in.row(d, h) + window.low[2] * in.step(), in.step(), window.high[2] - window.low[2]));
     }
@@ -315,8 +324,9 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
     const C least = Limits::has_infinity ? -Limits::infinity() : static_cast<C>(least_integer(dtype));
     PlaneValues<C> in(elements, dtype, p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, p.kernel);
     for_each_window(
-        p, in, dtype, values, indices == nullptr ? nullptr : &positions,
+        context, p, in, dtype, values, indices == nullptr ? nullptr : &positions,
         [&p](int d, int64_t i, Window* window) {
           int64_t low = i * p.stride[d] - p.padding[d];
           const int64_t end = low + (p.kernel[d] - 1) * p.dilation[d] + 1;
@@ -324,7 +334,7 @@ Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64
           low += low < 0 ? (p.dilation[d] - 1 - low) / p.dilation[d] * p.dilation[d] : 0;
           window->low[d] = low;
         },
-        [&](const Window& window, int64_t* place) { return largest<C>(in, window, p.dilation, least, place); });
+        [&](const Window& window, int64_t* place) { return largest<C>(looks, in, window, p.dilation, least, place); });
     return Error::Ok;
   });
 }
@@ -351,8 +361,9 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
     using C = decltype(zero);
     PlaneValues<C> in(elements, dtype, p.in);
     ET_RETURN_IF_ERROR(in.init(context));
+    const KernelContext* const looks = looking(context, p.kernel);
     for_each_window(
-        p, in, dtype, means, nullptr,
+        context, p, in, dtype, means, nullptr,
         [&p](int d, int64_t i, Window* window) {
           const int64_t low = i * p.stride[d] - p.padding[d];
           const int64_t limit = p.in[d] + p.padding[d];
@@ -369,7 +380,7 @@ Error avg_pool(KernelContext& context, const char* op, const Tensor& self, int64
             real *= window.high[d] > window.low[d] ? window.high[d] - window.low[d] : 0;
           }
           const int64_t divisor = divisor_override.value_or(count_include_pad ? padded : real);
-          return real > 0 ? static_cast<C>(sum_of_window(in, window) / static_cast<C>(divisor)) : C(0);
+          return real > 0 ? static_cast<C>(sum_of_window(looks, in, window) / static_cast<C>(divisor)) : C(0);
         });
     return Error::Ok;
   });
@@ -399,6 +410,7 @@ Error plan_adaptive(const char* op, const Tensor& self, int64_t spatial, IntArra
     a->p.out[d] = i >= 0 ? output_size[static_cast<size_t>(i)] : 1;
     ET_CHECK_OR_RETURN(a->p.out[d] >= 0, InvalidArgument, "%s: negative output_size %s", op,
                        ShapeText(output_size).text);
+    a->p.kernel[d] = a->p.out[d] > 0 ? a->p.in[d] / a->p.out[d] + 2 : 0;  // of the largest window, at most
     if (i >= 0) {
       (*sizes)[lead + i] = a->p.out[d];
     }
@@ -422,12 +434,13 @@ Error adaptive_avg_pool(KernelContext& context, const char* op, const Tensor& se
     using C = decltype(zero);
     PlaneValues<C> in(elements, dtype, a.p.in);
     ET_RETURN_IF_ERROR(in.init(context));
-    for_each_window(a.p, in, dtype, means, nullptr, a, [&](const Window& window, int64_t*) {
+    const KernelContext* const looks = looking(context, a.p.kernel);
+    for_each_window(context, a.p, in, dtype, means, nullptr, a, [&](const Window& window, int64_t*) {
       int64_t count = 1;
       for (int d = 0; d < 3; ++d) {
         count *= window.high[d] - window.low[d];
       }
-      return sum_of_window(in, window) / static_cast<C>(count);
+      return sum_of_window(looks, in, window) / static_cast<C>(count);
     });
     return Error::Ok;
   });
@@ -452,8 +465,10 @@ Error adaptive_max_pool(KernelContext& context, const char* op, const Tensor& se
     constexpr int64_t kOne[3] = {1, 1, 1};
     PlaneValues<C> in(elements, dtype, a.p.in);
     ET_RETURN_IF_ERROR(in.init(context));
-    for_each_window(a.p, in, dtype, values, &positions, a,
-                    [&](const Window& window, int64_t* place) { return largest<C>(in, window, kOne, C(0), place); });
+    const KernelContext* const looks = looking(context, a.p.kernel);
+    for_each_window(context, a.p, in, dtype, values, &positions, a, [&](const Window& window, int64_t* place) {
+      return largest<C>(looks, in, window, kOne, C(0), place);
+    });
     return Error::Ok;
   });
 }

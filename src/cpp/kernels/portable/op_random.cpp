@@ -4,23 +4,34 @@
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/random.h"
 #include "kernels/portable/shape.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
+
+// Calls body(i) for i = 0 … n - 1 in turn, until the caller asks to stop.
+template <typename Body>
+void for_each_draw(const KernelContext& context, int64_t n, const Body& body) {
+  constexpr size_t kLook = 1 << 14;  // draws between two looks
+  threads::in_pieces(context, static_cast<size_t>(n), kLook, [&](size_t begin, size_t end) {
+    for (auto i = static_cast<int64_t>(begin); i < static_cast<int64_t>(end); ++i) {
+      body(i);
+    }
+  });
+}
 
 // Fills `out` with draw(philox, zero) in memory order; `zero` has the type to draw in.
 template <typename Draw>
 void fill_random(KernelContext& context, const Tensor& out, Draw draw) {
   Philox philox(context.random());
   const ScalarType dtype = out.scalar_type();
-  const int64_t numel = out.numel();
-  for (int64_t i = 0; i < numel; ++i) {
+  for_each_draw(context, out.numel(), [&](int64_t i) {
     if (dtype == ScalarType::Double) {
       store_one<double>(dtype, draw(philox, double{}), out.mutable_data_ptr(), i);
     } else {
       store_one<float>(dtype, draw(philox, float{}), out.mutable_data_ptr(), i);
     }
-  }
+  });
 }
 
 Error check_floating(const char* op, const Tensor& out) {
@@ -49,10 +60,10 @@ Error integers(KernelContext& context, int64_t low, int64_t high, IntArrayRef si
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   Philox philox(context.random());
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  for (int64_t i = 0; i < out.numel(); ++i) {
+  for_each_draw(context, out.numel(), [&](int64_t i) {
     const int64_t value = static_cast<int64_t>(static_cast<uint64_t>(low) + philox.below(range));
     store_one<int64_t>(out.scalar_type(), value, out.mutable_data_ptr(), i);
-  }
+  });
   return Error::Ok;
 }
 
@@ -87,16 +98,15 @@ Error randperm_out(KernelContext& context, int64_t n, Tensor& out) {
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {n}));
   const ScalarType dtype = out.scalar_type();
   void* data = out.mutable_data_ptr();
-  for (int64_t i = 0; i < n; ++i) {
-    store_one<int64_t>(dtype, i, data, i);
-  }
+  for_each_draw(context, n, [&](int64_t i) { store_one<int64_t>(dtype, i, data, i); });
   Philox philox(context.random());
-  for (int64_t i = n - 1; i > 0; --i) {  // Fisher and Yates
+  for_each_draw(context, n > 0 ? n - 1 : 0, [&](int64_t drawn) {  // Fisher and Yates
+    const int64_t i = n - 1 - drawn;
     const int64_t j = static_cast<int64_t>(philox.below(static_cast<uint64_t>(i) + 1));
     const int64_t a = load_one<int64_t>(dtype, data, i);
     store_one<int64_t>(dtype, load_one<int64_t>(dtype, data, j), data, i);
     store_one<int64_t>(dtype, a, data, j);
-  }
+  });
   return Error::Ok;
 }
 
@@ -122,10 +132,10 @@ Error bernoulli_out(KernelContext& context, const Tensor& self, std::optional<in
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
   ET_RETURN_IF_ERROR(check_row_major(kOp, {&self, &out}));
   Philox philox(context.random());
-  for (int64_t i = 0; i < self.numel(); ++i) {
+  for_each_draw(context, self.numel(), [&](int64_t i) {
     const double p = load_one<double>(dtype, self.const_data_ptr(), i);
     store_one<int64_t>(out.scalar_type(), philox.uniform<double>() < p ? 1 : 0, out.mutable_data_ptr(), i);
-  }
+  });
   return Error::Ok;
 }
 
@@ -160,6 +170,7 @@ Error multinomial_out(KernelContext& context, const Tensor& self, int64_t num_sa
       total += weights[i];
     }
     for (int64_t s = 0; s < num_samples; ++s) {
+      ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
       const double target = philox.uniform<double>() * total;
       double sum = 0;
       int64_t choice = -1;
@@ -193,11 +204,11 @@ Error native_dropout_out(KernelContext& context, const Tensor& input, double p, 
   Philox philox(context.random());
   const ScalarType dtype = input.scalar_type();
   bool* mask = out1.mutable_data_ptr<bool>();
-  for (int64_t i = 0; i < input.numel(); ++i) {
+  for_each_draw(context, input.numel(), [&](int64_t i) {
     mask[i] = !drops || philox.uniform<double>() >= p;
     const double value = load_one<double>(dtype, input.const_data_ptr(), i);
     store_one<double>(dtype, !drops ? value : mask[i] ? value * scale : 0.0, out0.mutable_data_ptr(), i);
-  }
+  });
   return Error::Ok;
 }
 

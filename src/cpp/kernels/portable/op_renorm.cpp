@@ -46,7 +46,7 @@ Error renorm_out(KernelContext& context, const Tensor& self, const Scalar& p, in
   if (self.numel() == 0) {
     return Error::Ok;
   }
-  for (int64_t i = 0; i < self.size(dim); ++i) {
+  for (int64_t i = 0; i < self.size(dim) && !context.cancelled(); ++i) {
     const Window from = select_of(self, dim, i);
     const Window to = select_of(out, dim, i);
     const double norm = norm_of(from, power);

@@ -6,13 +6,15 @@
 #include "kernels/portable/convert.h"
 #include "kernels/portable/reduce.h"
 #include "kernels/portable/strided_copy.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
 
 // softmax: out = exp(x - m) / sum exp(x - m); log_softmax: out = x - m - log(sum exp(x - m)); m = max of the lane.
 template <typename C>
-void softmax_lane(C* values, int64_t n, bool log) {
+void softmax_lane(const KernelContext& context, C* values, int64_t n, bool log) {
+  constexpr size_t kLook = 1 << 14;  // exponential functions between two looks at whether the caller asked to stop
   C largest = values[0];
   for (int64_t i = 1; i < n; ++i) {
     largest = maximum(largest, values[i]);
@@ -20,18 +22,22 @@ void softmax_lane(C* values, int64_t n, bool log) {
   C sum = 0;
   if (log) {
     double total = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      total += static_cast<double>(std::exp(values[i] - largest));
-    }
+    threads::in_pieces(context, static_cast<size_t>(n), kLook, [&](size_t i, size_t end) {
+      for (; i < end; ++i) {
+        total += static_cast<double>(std::exp(values[i] - largest));
+      }
+    });
     const C shift = static_cast<C>(std::log(total));
     for (int64_t i = 0; i < n; ++i) {
       values[i] = values[i] - largest - shift;
     }
     return;
   }
-  for (int64_t i = 0; i < n; ++i) {
-    values[i] = std::exp(values[i] - largest);
-  }
+  threads::in_pieces(context, static_cast<size_t>(n), kLook, [&](size_t i, size_t end) {
+    for (; i < end; ++i) {
+      values[i] = std::exp(values[i] - largest);
+    }
+  });
   add_run(sum, values, n);
   for (int64_t i = 0; i < n; ++i) {
     values[i] /= sum;
@@ -63,9 +69,9 @@ Error softmax(KernelContext& context, const char* op, const Tensor& self, int64_
     ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(length) * sizeof(C)));
     C* lane = static_cast<C*>(memory);
     lanes.for_each_run([&](char* const* pointers, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
+      for (int64_t i = 0; i < n && !context.cancelled(); ++i) {
         load(dtype, pointers[1] + i * lanes.run_stride(1), in_stride, length, lane);
-        softmax_lane(lane, length, log);
+        softmax_lane(context, lane, length, log);
         store(out.scalar_type(), lane, length, pointers[0] + i * lanes.run_stride(0), out_stride);
       }
     });

@@ -23,7 +23,7 @@ Error triangle(KernelContext& context, const char* op, const Tensor& self, int64
   const char* from = static_cast<const char*>(self.const_data_ptr());
   char* to = static_cast<char*>(out.mutable_data_ptr());
   const int64_t all_rows = columns > 0 ? self.numel() / columns : 0;
-  for (int64_t r = 0; r < all_rows; ++r) {
+  for (int64_t r = 0; r < all_rows && !context.cancelled(); ++r) {
     int64_t edge = r % rows + diagonal + (lower ? 1 : 0);  // first column of the part on the right
     edge = edge < 0 ? 0 : edge > columns ? columns : edge;
     const int64_t start = lower ? 0 : edge;

@@ -45,13 +45,13 @@ struct Sliding {
   // Calls visit(row of the columns [kernel_numel], column [block_numel], count, pixel) for one channel: `count` columns
   // side by side whose pixels are stride[1] apart from `pixel` on, or outside of the image where it is -1.
   template <typename Visit>
-  void for_each_run(Visit visit) const {
+  void for_each_run(const KernelContext& context, Visit visit) const {
     for (int64_t k = 0; k < kernel_numel; ++k) {
       const int64_t left = k % kernel[1] * dilation[1] - padding[1];  // where the first block looks
       const int64_t first = std::min(left >= 0 ? 0 : (-left + stride[1] - 1) / stride[1], blocks[1]);
       const int64_t last = left >= image[1] ? 0 : (image[1] - 1 - left) / stride[1] + 1;
       const int64_t end = std::max(first, std::min(last, blocks[1]));
-      for (int64_t b = 0; b < blocks[0]; ++b) {
+      for (int64_t b = 0; b < blocks[0] && !context.cancelled(); ++b) {
         const int64_t y = b * stride[0] - padding[0] + k / kernel[1] * dilation[0];
         const int64_t column = b * blocks[1];
         if (y < 0 || y >= image[0]) {
@@ -91,7 +91,7 @@ Error im2col_out(KernelContext& context, const Tensor& self, IntArrayRef kernel_
     T* to = static_cast<T*>(out.mutable_data_ptr());
     const int64_t planes = product(self.sizes(), 0, first + 1);
     for (int64_t p = 0; p < planes; ++p) {
-      sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
+      sliding.for_each_run(context, [&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
         T* const line = to + k * sliding.block_numel + b;
         if (pixel < 0) {
           std::fill_n(line, count, T{});
@@ -141,7 +141,7 @@ Error col2im_out(KernelContext& context, const Tensor& self, IntArrayRef output_
       for (int64_t i = 0; i < pixels; ++i) {
         sums[i] = A(0);
       }
-      sliding.for_each_run([&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
+      sliding.for_each_run(context, [&, step = sliding.stride[1]](int64_t k, int64_t b, int64_t count, int64_t pixel) {
         const T* const line = from + k * sliding.block_numel + b;
         for (int64_t i = 0; pixel >= 0 && i < count; ++i) {
           sums[pixel + i * step] += static_cast<A>(line[i]);

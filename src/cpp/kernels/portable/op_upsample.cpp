@@ -14,6 +14,15 @@
 namespace et::kernels::portable {
 namespace {
 
+// Calls body(begin, end) for the elements of a row; a long one looks in between whether the caller asked to stop.
+template <typename Body>
+void along_row(const KernelContext& context, size_t n, const Body& body) {
+  constexpr size_t kLook = 1 << 16;
+  for (size_t begin = 0; begin < n && (n <= kLook || !context.cancelled()); begin += kLook) {
+    body(begin, std::min(n, begin + kLook));
+  }
+}
+
 // Three spatial dimensions; fewer have leading sizes of 1.
 struct Resize {
   int64_t batch;
@@ -44,7 +53,7 @@ Error plan(KernelContext& context, const char* op, const Tensor& input, int64_t 
 
 // Calls f(address of the input plane, address in out, od, oh, ow).
 template <typename F>
-void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&& f) {
+void for_each_pixel(const KernelContext& context, const Resize& r, const Tensor& input, const Tensor& out, F&& f) {
   const int64_t size = static_cast<int64_t>(input.element_size());
   const char* in_base = static_cast<const char*>(input.const_data_ptr());
   char* out_base = static_cast<char*>(out.mutable_data_ptr());
@@ -53,7 +62,7 @@ void for_each_pixel(const Resize& r, const Tensor& input, const Tensor& out, F&&
       const char* plane = in_base + (n * r.in_strides[0] + c * r.in_strides[1]) * size;
       char* target = out_base + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
       for (int64_t d = 0; d < r.axes[0].out; ++d) {
-        for (int64_t h = 0; h < r.axes[1].out; ++h) {
+        for (int64_t h = 0; h < r.axes[1].out && !context.cancelled(); ++h) {
           for (int64_t w = 0; w < r.axes[2].out; ++w) {
             f(plane, target + (d * r.out_strides[2] + h * r.out_strides[3] + w * r.out_strides[4]) * size, d, h, w);
           }
@@ -72,7 +81,7 @@ Error nearest(KernelContext& context, const char* op, const Tensor& input, int64
   const auto position = [&](int d, int64_t o) { return nearest_position(r.axes[d], o, rule); };
   return dispatch_by_size(size, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
+    for_each_pixel(context, r, input, out, [&](const char* plane, char* target, int64_t d, int64_t h, int64_t w) {
       const int64_t offset =
           position(0, d) * r.in_strides[2] + position(1, h) * r.in_strides[3] + position(2, w) * r.in_strides[4];
       std::memcpy(target, plane + offset * static_cast<int64_t>(sizeof(T)), sizeof(T));
@@ -92,8 +101,9 @@ uint8_t weighted_byte(const Taps<int32_t>& along, const ByteAxis& axis, const Va
 }
 
 // Images of bytes as ATen resizes them: along rows, then along columns, with bytes in between.
-void resize_bytes(const Resize& r, const Tensor& input, Tensor& out, const ByteAxis& rows, const ByteAxis& columns) {
-  for_each_pixel(r, input, out, [&](const char* plane, char* target, int64_t, int64_t h, int64_t w) {
+void resize_bytes(const KernelContext& context, const Resize& r, const Tensor& input, Tensor& out, const ByteAxis& rows,
+                  const ByteAxis& columns) {
+  for_each_pixel(context, r, input, out, [&](const char* plane, char* target, int64_t, int64_t h, int64_t w) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(plane);
     const Taps<int32_t> along_w = columns.taps(w);
     const Taps<int32_t> along_h = rows.taps(h);
@@ -112,6 +122,7 @@ class ResizedRows {
   static constexpr int64_t kRows = 4;  // that one output row is made of at most
 
   Error init(KernelContext& context, const Resize& r, ScalarType dtype, int64_t taps) {
+    context_ = &context;
     ET_TRY(void* along, context.allocate_temp(static_cast<size_t>(r.axes[2].out) * sizeof(Taps<C>)));
     ET_TRY(void* line, context.allocate_temp(static_cast<size_t>(r.axes[2].in) * sizeof(C)));
     ET_TRY(void* rows, context.allocate_temp(static_cast<size_t>(kRows * r.axes[2].out) * sizeof(C)));
@@ -154,18 +165,21 @@ class ResizedRows {
       values = line_;
       step = 1;
     }
-    for (int64_t w = 0; w < out_; ++w) {
-      const Taps<C>& t = along_[w];
-      C part = 0;
-      for (int64_t c = 0; c < taps_; ++c) {
-        part += t.weight[c] * values[t.position[c] * step];  // a weight of 0, too: NaN stays
+    along_row(*context_, static_cast<size_t>(out_), [&](size_t w, size_t end) {
+      for (; w < end; ++w) {
+        const Taps<C>& t = along_[w];
+        C part = 0;
+        for (int64_t c = 0; c < taps_; ++c) {
+          part += t.weight[c] * values[t.position[c] * step];  // a weight of 0, too: NaN stays
+        }
+        row[w] = part;
       }
-      row[w] = part;
-    }
+    });
     return row;
   }
 
  private:
+  const KernelContext* context_ = nullptr;
   Taps<C>* along_ = nullptr;
   C* line_ = nullptr;
   C* rows_ = nullptr;
@@ -184,9 +198,13 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
   ET_RETURN_IF_ERROR(rows.init(context, r, dtype, taps));
   ET_TRY(void* memory, context.allocate_temp(static_cast<size_t>(r.axes[2].out) * sizeof(C)));
   auto* const sums = static_cast<C*>(memory);
-  for (int64_t w = 0; w < r.axes[2].out; ++w) {
-    rows.along()[w] = taps_of(2, w);
-  }
+  const auto width = static_cast<size_t>(r.axes[2].out);
+  along_row(context, width, [&](size_t w, size_t end) {
+    for (; w < end; ++w) {
+      rows.along()[w] = taps_of(2, static_cast<int64_t>(w));
+    }
+  });
+  ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "resizing: cancelled");
   const auto make_row = [&](const char* plane, char* target, const Taps<C>& along_d, const Taps<C>& along_h) {
     const char* sources[16];
     C weights[16];
@@ -202,9 +220,11 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
     for (int64_t k = 0; k < count; ++k) {
       const C* const row = rows.get(sources[k]);
       const C weight = weights[k];
-      for (int64_t w = 0; w < r.axes[2].out; ++w) {
-        sums[w] += weight * row[w];
-      }
+      along_row(context, width, [&](size_t w, size_t end) {
+        for (; w < end; ++w) {
+          sums[w] += weight * row[w];
+        }
+      });
     }
     if (dtype == ScalarType::Byte) {
       for (int64_t w = 0; w < r.axes[2].out; ++w) {
@@ -222,7 +242,7 @@ Error resize_rows(KernelContext& context, const Resize& r, const Tensor& input, 
           static_cast<char*>(out.mutable_data_ptr()) + (n * r.out_strides[0] + c * r.out_strides[1]) * size;
       for (int64_t d = 0; d < r.axes[0].out; ++d) {
         const Taps<C> along_d = taps_of(0, d);
-        for (int64_t h = 0; h < r.axes[1].out; ++h) {
+        for (int64_t h = 0; h < r.axes[1].out && !context.cancelled(); ++h) {
           make_row(plane, target + (d * r.out_strides[2] + h * r.out_strides[3]) * size, along_d, taps_of(1, h));
         }
       }
@@ -243,7 +263,8 @@ Error interpolate(KernelContext& context, const char* op, const Tensor& input, i
     return Error::Ok;
   }
   if (dtype == ScalarType::Byte && spatial == 2) {
-    resize_bytes(r, input, out, ByteAxis(r.axes[1], align_corners, cubic), ByteAxis(r.axes[2], align_corners, cubic));
+    resize_bytes(context, r, input, out, ByteAxis(r.axes[1], align_corners, cubic),
+                 ByteAxis(r.axes[2], align_corners, cubic));
     return Error::Ok;
   }
   return dispatch_float(dtype, [&](auto zero) {

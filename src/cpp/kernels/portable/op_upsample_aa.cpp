@@ -88,11 +88,12 @@ Error make_filter(KernelContext& context, int64_t in, int64_t out, bool align_co
 // One plane of `self` to one of `out`: along the rows into `rows` [height, out_width], then down the columns. A row
 // that is not of type C is converted first, into `line` [max(width, out_width)].
 template <typename C>
-void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dtype, const char* from, int64_t height,
-                  int64_t width, C* line, C* rows, char* to, int64_t out_height, int64_t out_width) {
+void resize_plane(const KernelContext& context, const Filter<C>& across, const Filter<C>& down, ScalarType dtype,
+                  const char* from, int64_t height, int64_t width, C* line, C* rows, char* to, int64_t out_height,
+                  int64_t out_width) {
   const auto size = static_cast<int64_t>(element_size(dtype));
   const bool is_direct = dtype == dtype_of<C>;
-  for (int64_t h = 0; h < height; ++h) {
+  for (int64_t h = 0; h < height && !context.cancelled(); ++h) {
     const C* row = reinterpret_cast<const C*>(from + h * width * size);
     if (!is_direct) {
       load(dtype, from + h * width * size, 1, width, line);
@@ -108,7 +109,7 @@ void resize_plane(const Filter<C>& across, const Filter<C>& down, ScalarType dty
       rows[h * out_width + o] = sum;
     }
   }
-  for (int64_t o = 0; o < out_height; ++o, to += out_width * size) {
+  for (int64_t o = 0; o < out_height && !context.cancelled(); ++o, to += out_width * size) {
     C* const sums = is_direct ? reinterpret_cast<C*>(to) : line;
     const C* const weights = down.weights + o * down.widest;
     const C* const first = rows + down.first[o] * out_width;
@@ -161,14 +162,15 @@ struct ByteFilter {
 };
 
 // A plane of bytes, as ATen resizes it: along the rows into `rows` [height, out_width], which are bytes, then down.
-void resize_byte_plane(const ByteFilter& across, const ByteFilter& down, const uint8_t* from, int64_t height,
-                       int64_t width, uint8_t* rows, uint8_t* to, int64_t out_height, int64_t out_width) {
-  for (int64_t h = 0; h < height; ++h) {
+void resize_byte_plane(const KernelContext& context, const ByteFilter& across, const ByteFilter& down,
+                       const uint8_t* from, int64_t height, int64_t width, uint8_t* rows, uint8_t* to,
+                       int64_t out_height, int64_t out_width) {
+  for (int64_t h = 0; h < height && !context.cancelled(); ++h) {
     for (int64_t o = 0; o < out_width; ++o) {
       rows[h * out_width + o] = across.at(o, from + h * width, 1);
     }
   }
-  for (int64_t o = 0; o < out_height; ++o) {
+  for (int64_t o = 0; o < out_height && !context.cancelled(); ++o) {
     for (int64_t w = 0; w < out_width; ++w) {
       to[o * out_width + w] = down.at(o, rows + w, out_width);
     }
@@ -217,7 +219,7 @@ Error resize(KernelContext& context, const Tensor& self, IntArrayRef output_size
         ET_TRY(const ByteFilter along_rows, ByteFilter::make(context, across, out_width));
         ET_TRY(const ByteFilter along_columns, ByteFilter::make(context, down, out_height));
         for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
-          resize_byte_plane(along_rows, along_columns, reinterpret_cast<const uint8_t*>(from), height, width,
+          resize_byte_plane(context, along_rows, along_columns, reinterpret_cast<const uint8_t*>(from), height, width,
                             reinterpret_cast<uint8_t*>(line), reinterpret_cast<uint8_t*>(to), out_height, out_width);
           from += height * width;
           to += out_height * out_width;
@@ -226,7 +228,7 @@ Error resize(KernelContext& context, const Tensor& self, IntArrayRef output_size
       }
     }
     for (int64_t plane = 0; plane < self.size(0) * self.size(1); ++plane) {
-      resize_plane(across, down, dtype, from, height, width, line, line + longest, to, out_height, out_width);
+      resize_plane(context, across, down, dtype, from, height, width, line, line + longest, to, out_height, out_width);
       from += height * width * size;
       to += out_height * out_width * size;
     }

@@ -149,36 +149,50 @@ struct Direct {
   size_t blocks;  // of output channels
 };
 
+/// Elements [begin, end) of a row as slots; `next` is the row of the next channel, nullptr: there is none.
+void fill_slots(const Direct& direct, const char* row, const char* next, size_t begin, size_t end, uint32_t* line) {
+  const ScalarType dtype = direct.problem->dtype;
+  if (!direct.pairs) {
+    floats_from(dtype, row + begin * element_size(dtype), 1, end - begin, reinterpret_cast<float*>(line + begin));
+    return;
+  }
+  const auto* const from = reinterpret_cast<const BFloat16*>(row);
+  auto* const to = reinterpret_cast<BFloat16*>(line);
+  if (next != nullptr) {
+    matmul::pack_pair(from + begin, reinterpret_cast<const BFloat16*>(next) + begin, end - begin, to + 2 * begin);
+    return;
+  }
+  for (size_t i = begin; i < end; ++i) {
+    to[2 * i] = from[i];
+  }
+}
+
 /// The image of one group with its border, as slots.
 void pad_image(KernelContext& context, const Direct& direct, const char* image, uint32_t* slots) {
   const Problem& p = *direct.problem;
-  const auto size = static_cast<int64_t>(element_size(p.dtype));
-  const int64_t row_slots = direct.padded[2];
-  threads::parallel_for(context, static_cast<size_t>(direct.planes),
-                        threads::grain_for(static_cast<size_t>(direct.plane_slots)), [&](size_t begin, size_t end) {
-                          for (auto plane = static_cast<int64_t>(begin); plane < static_cast<int64_t>(end); ++plane) {
-                            uint32_t* const to = slots + plane * direct.plane_slots;
-                            std::fill_n(to, direct.plane_slots, 0u);
-                            const int64_t channel = direct.pairs ? 2 * plane : plane;
-                            const bool both = direct.pairs && channel + 1 < p.in_channels;
-                            for (int64_t row = 0; row < p.in[0] * p.in[1]; ++row) {
-                              const int64_t at =
-                                  (row / p.in[1] + p.padding[0]) * direct.padded[1] + row % p.in[1] + p.padding[1];
-                              uint32_t* const line = to + at * row_slots + p.padding[2];
-                              const char* const from = image + (channel * p.positions_in() + row * p.in[2]) * size;
-                              const auto n = static_cast<size_t>(p.in[2]);
-                              if (!direct.pairs) {
-                                floats_from(p.dtype, from, 1, n, reinterpret_cast<float*>(line));
-                              } else if (both) {
-                                matmul::pack_pair(reinterpret_cast<const BFloat16*>(from),
-                                                  reinterpret_cast<const BFloat16*>(from + p.positions_in() * size), n,
-                                                  reinterpret_cast<BFloat16*>(line));
-                              } else {
-                                for (size_t i = 0; i < n; ++i) {
-                                  reinterpret_cast<BFloat16*>(line)[2 * i] = reinterpret_cast<const BFloat16*>(from)[i];
-                                }
-                              }
-                            }
+  constexpr size_t kLook = 1 << 16;  // slots between two looks at whether the caller asked to stop
+  const auto plane_slots = static_cast<size_t>(direct.plane_slots);
+  const auto row_nbytes = p.in[2] * static_cast<int64_t>(element_size(p.dtype));
+  const int64_t rows = p.in[0] * p.in[1];
+  const auto pad_plane = [&](int64_t plane) {
+    uint32_t* const to = slots + plane * direct.plane_slots;
+    threads::in_pieces(context, plane_slots, kLook,
+                       [&](size_t begin, size_t end) { std::fill(to + begin, to + end, 0u); });
+    const int64_t channel = direct.pairs ? 2 * plane : plane;
+    const bool both = direct.pairs && channel + 1 < p.in_channels;
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t at = (row / p.in[1] + p.padding[0]) * direct.padded[1] + row % p.in[1] + p.padding[1];
+      uint32_t* const line = to + at * direct.padded[2] + p.padding[2];
+      const char* const from = image + (channel * rows + row) * row_nbytes;
+      const char* const next = both ? from + rows * row_nbytes : nullptr;
+      threads::in_pieces(context, static_cast<size_t>(p.in[2]), kLook,
+                         [&](size_t begin, size_t end) { fill_slots(direct, from, next, begin, end, line); });
+    }
+  };
+  threads::parallel_for(context, static_cast<size_t>(direct.planes), threads::grain_for(plane_slots),
+                        [&](size_t begin, size_t end) {
+                          for (size_t plane = begin; plane < end; ++plane) {
+                            pad_plane(static_cast<int64_t>(plane));
                           }
                         });
 }

@@ -306,10 +306,19 @@ void copy_elements(KernelContext& context, const Window& from, const Window& to)
     });
     return;
   }
+  constexpr size_t kMostAtOnce = 1 << 20;  // elements of a line between two looks at whether the caller asked to stop
   const Loop line = loops.loop[0];
   threads::parallel_for(context, total / line.size, grain_elements / line.size, [&](size_t begin, size_t end) {
     for_iterations(loops.loop + 1, loops.count - 1, begin, end, [&](int64_t from_offset, int64_t to_offset) {
-      copy_line(from.data + from_offset, to.data + to_offset, line, element);
+      const char* const source = from.data + from_offset;
+      char* const target = to.data + to_offset;
+      if (line.size <= kMostAtOnce) {
+        return copy_line(source, target, line, element);
+      }
+      threads::in_pieces(context, line.size, kMostAtOnce, [&](size_t first, size_t last) {
+        const auto i = static_cast<int64_t>(first);
+        copy_line(source + i * line.from, target + i * line.to, {last - first, line.from, line.to}, element);
+      });
     });
   });
 }

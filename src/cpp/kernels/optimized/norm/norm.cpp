@@ -179,7 +179,7 @@ Error normalize_rows(KernelContext& context, const Tensor& input, int64_t column
   const auto normalize = HWY_DYNAMIC_POINTER_T(Normalize);
   threads::parallel_for(context, static_cast<size_t>(out1.numel()), threads::grain_for(4 * n),
                         [&](size_t begin, size_t end) {
-                          for (size_t r = begin; r < end; ++r) {
+                          for (size_t r = begin; r < end && !context.cancelled(); ++r) {
                             statistics_of(x + r * n, n, static_cast<T>(eps), means + r, rstds + r);
                             normalize(x + r * n, y + r * n, n, means[r], rstds[r], w, b);
                           }
@@ -341,7 +341,7 @@ Error normalize_groups(KernelContext& context, const Tensor& input, const Option
     const auto statistics_of = HWY_DYNAMIC_POINTER_T(Statistics);
     const auto scale_row = HWY_DYNAMIC_POINTER_T(Scale);
     threads::parallel_for(context, batch * groups, threads::grain_for(4 * n), [&](size_t begin, size_t end) {
-      for (size_t g = begin; g < end; ++g) {
+      for (size_t g = begin; g < end && !context.cancelled(); ++g) {
         statistics_of(x + g * n, n, e, means + g, rstds + g);
         for (size_t c = 0; c < per_group; ++c) {
           const auto [scale, shift] = scale_and_shift(means[g], rstds[g], w, b, g % groups * per_group + c);

@@ -55,6 +55,7 @@ namespace et::kernels::optimized::resize {
 namespace {
 
 constexpr const char* kOp = "aten::upsample_linear1d";
+constexpr size_t kLook = 1 << 16;  // elements of a line between two looks at whether the caller asked to stop
 
 template <typename T>
 Result<LineTaps<T>> find_taps(KernelContext& context, const portable::ResizeAxis& axis, bool align_corners) {
@@ -64,12 +65,15 @@ Result<LineTaps<T>> find_taps(KernelContext& context, const portable::ResizeAxis
   ET_TRY(void* const high, context.allocate_temp(out * sizeof(Index)));
   ET_TRY(void* const weight, context.allocate_temp(out * sizeof(T)));
   const LineTaps<T> taps{static_cast<Index*>(low), static_cast<Index*>(high), static_cast<T*>(weight)};
-  for (size_t o = 0; o < out; ++o) {
-    const auto tap = portable::linear_tap<T>(axis, static_cast<int64_t>(o), align_corners);
-    taps.low[o] = static_cast<Index>(tap.low);
-    taps.high[o] = static_cast<Index>(tap.high);
-    taps.weight[o] = tap.fraction;
-  }
+  const bool goes_on = threads::in_pieces(context, out, kLook, [&](size_t o, size_t end) {
+    for (; o < end; ++o) {
+      const auto tap = portable::linear_tap<T>(axis, static_cast<int64_t>(o), align_corners);
+      taps.low[o] = static_cast<Index>(tap.low);
+      taps.high[o] = static_cast<Index>(tap.high);
+      taps.weight[o] = tap.fraction;
+    }
+  });
+  ET_CHECK_OR_RETURN(goes_on, Cancelled, "%s: cancelled", kOp);
   return taps;
 }
 
@@ -84,7 +88,9 @@ Error interpolate(KernelContext& context, const T* x, T* y, size_t lines, const 
   constexpr size_t kCost = 4;  // of an element, next to a copy
   threads::parallel_for(context, lines, threads::grain_for(out * kCost), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      line(taps, x + i * in, y + i * out, out);
+      threads::in_pieces(context, out, kLook, [&](size_t o, size_t last) {
+        line({taps.low + o, taps.high + o, taps.weight + o}, x + i * in, y + i * out + o, last - o);
+      });
     }
   });
   return Error::Ok;

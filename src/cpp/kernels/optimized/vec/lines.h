@@ -35,7 +35,7 @@ void for_each_line(KernelContext& context, const Tensor& tensor, int64_t dim, si
   const size_t pieces = (inner + kLineColumns - 1) / kLineColumns;
   threads::parallel_for(context, outer * pieces, threads::grain_for(cost * n * kLineColumns),
                         [&](size_t begin, size_t end) {
-                          for (size_t i = begin; i < end; ++i) {
+                          for (size_t i = begin; i < end && !context.cancelled(); ++i) {
                             const size_t first = i % pieces * kLineColumns;
                             columns(i / pieces * n * inner + first, std::min(kLineColumns, inner - first), n, inner);
                           }
