@@ -123,10 +123,22 @@ void transpose_squares(const char* from, char* to, size_t rows, size_t columns, 
   constexpr size_t kSide = 16 / sizeof(T);
   const size_t whole_rows = rows / kSide * kSide;
   const size_t whole_columns = columns / kSide * kSide;
-  for (size_t r = 0; r < whole_rows; r += kSide) {
+  const auto square = [&](size_t r, size_t c) {
+    kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
+                     to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
+  };
+  // Lines that are far apart often share a few places of the first cache: they are passed a square's at a time.
+  if (to_stride > from_stride) {
     for (size_t c = 0; c < whole_columns; c += kSide) {
-      kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
-                       to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
+      for (size_t r = 0; r < whole_rows; r += kSide) {
+        square(r, c);
+      }
+    }
+  } else {
+    for (size_t r = 0; r < whole_rows; r += kSide) {
+      for (size_t c = 0; c < whole_columns; c += kSide) {
+        square(r, c);
+      }
     }
   }
   transpose_scalar<T>(from + whole_columns * sizeof(T), to + static_cast<int64_t>(whole_columns) * to_stride, rows,
