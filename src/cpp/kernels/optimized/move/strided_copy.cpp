@@ -127,8 +127,9 @@ void transpose_squares(const char* from, char* to, size_t rows, size_t columns, 
     kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
                      to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
   };
-  // Lines that are far apart often share a few places of the first cache: they are passed a square's at a time.
-  if (to_stride > from_stride) {
+  // Lines that a large power of two parts share a few places of the first cache: they are passed a square's at a time.
+  const auto power_of_two = [](int64_t stride) { return stride & -stride; };
+  if (power_of_two(to_stride) > power_of_two(from_stride)) {
     for (size_t c = 0; c < whole_columns; c += kSide) {
       for (size_t r = 0; r < whole_rows; r += kSide) {
         square(r, c);
