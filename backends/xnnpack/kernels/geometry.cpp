@@ -182,8 +182,14 @@ Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& we
   const double pixels = input.dim() == 0 || input.size(0) == 0 || g.out_channels == 0
                             ? 0
                             : static_cast<double>(out.numel()) / static_cast<double>(input.size(0) * g.out_channels);
-  return runtime::offer(
-      state, (g.transposed ? kOfPatches : 1) * runtime::cost_here(work, kCosts) + taps * pixels * kNsOfPointer);
+  // Images whose channels lie outermost are transposed.
+  constexpr double kNsOfByte = 0.06;
+  double transposed = 0;
+  for (const Tensor& image : {input, out}) {
+    transposed += is_channels_innermost(image) ? 0 : static_cast<double>(image.nbytes());
+  }
+  return runtime::offer(state, (g.transposed ? kOfPatches : 1) * runtime::cost_here(work, kCosts) +
+                                   taps * pixels * kNsOfPointer + transposed * kNsOfByte);
 }
 
 }  // namespace et::backends::xnnpack

@@ -86,6 +86,17 @@ bool last_becomes_channels(const std::vector<int64_t>& dims) {
   return true;
 }
 
+/// A filter of 3x3 for each channel, over rows that fill vectors: row-major images have a fast kernel, too.
+bool is_fast_in_planes(const ops::Convolution& convolution, const ir::TensorType& result) {
+  const std::vector<ir::Dim>& filter = convolution.weight().value()->type.tensor.dims;
+  const auto stride = ints_of(convolution.stride());
+  constexpr int64_t kLeastWidth = 12;
+  return filter[1].max == 1 && filter[0].max == int_of(convolution.groups()) && filter[2].max == 3 &&
+         filter[3].max == 3 && result.dims[3].max >= kLeastWidth &&
+         (stride == std::vector<int64_t>{1, 1} || stride == std::vector<int64_t>{2, 2}) &&
+         ints_of(convolution.dilation()) == std::vector<int64_t>{1, 1};
+}
+
 /// A 2-D convolution for which kernels of channels last save more than its image's conversions take: in groups, or of
 /// windows that overlap. One of pixels is a product in either order.
 bool is_faster_channels_last(const ir::Node& node) {
@@ -94,7 +105,7 @@ bool is_faster_channels_last(const ir::Node& node) {
   }
   const ops::Convolution convolution(node);  // the clamped one begins alike
   const std::vector<ir::Dim>& filter = convolution.weight().value()->type.tensor.dims;
-  return (filter[2].max != 1 || filter[3].max != 1) &&
+  return (filter[2].max != 1 || filter[3].max != 1) && !is_fast_in_planes(convolution, node.result()->type.tensor) &&
          (int_of(convolution.groups()) != 1 || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1});
 }
 

@@ -5,7 +5,7 @@
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/vec/priorities.h"
+#include "kernels/optimized/conv/planes.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -122,6 +122,40 @@ TEST(Depthwise, EveryInstructionSet) {
       }
     }
   });
+}
+
+TEST(Depthwise, Planes) {
+  constexpr uint8_t kOfPlanes = optimized::conv::kPriorityPlaneDepthwise;
+  Options options;
+  options.order = kRowMajor;
+  const auto of_planes = [&](const Convolution& c) {
+    SCOPED_TRACE(::testing::Message() << c.height << " x " << c.width << ", stride " << c.stride << ", padding "
+                                      << c.pad_h << ", " << c.pad_w);
+    Call call(convolution_of(options));
+    describe(call, c, options).expect_same(kOfPlanes, 1e-6);
+  };
+  for_each_instruction_set([&] {
+    for (const int64_t stride : {1, 2}) {
+      for (const int64_t height : {1, 3, 7, 10}) {
+        for (const int64_t width : {1, 2, 3, 15, 16, 17, 31, 33, 40, 131}) {
+          options.bias = width % 2 == 0;
+          options.clamp = height % 2 == 0;
+          of_planes({2, 5, height, width, 3, stride, 1, 1});
+          of_planes({1, 2, height, width, 3, stride, 4, 2});
+        }
+        of_planes({1, 3, height + 2, 21, 3, stride, 0, 0});
+      }
+    }
+    of_planes({1, 40, 33, 34, 3, 1, 1, 1});  // which threads share
+  });
+  const auto is_of_planes = [&](const Convolution& c, const Options& o) {
+    Call call(convolution_of(o));
+    return describe(call, c, o).fits(kOfPlanes);
+  };
+  EXPECT_TRUE(is_of_planes({1, 32, 9, 9, 3, 1, 1, 1}, options));
+  EXPECT_FALSE(is_of_planes({1, 32, 9, 9, 5, 1, 1, 1}, options));
+  EXPECT_FALSE(is_of_planes({1, 32, 9, 9, 3, 3, 1, 1}, options));
+  EXPECT_FALSE(is_of_planes({1, 32, 9, 9, 3, 1, 1, 1}, {}));
 }
 
 TEST(Depthwise, TakesOnlyWhatItIsMadeFor) {

@@ -269,7 +269,7 @@ TEST_F(Library, Matmul) {
   };
   EXPECT_EQ(chosen(12, 1, 64), optimized::kPriorityOffering);
   EXPECT_EQ(chosen(12, 64, 1), optimized::kPriorityOffering);
-  EXPECT_EQ(chosen(12, 64, 64), kPriorityLibrary);
+  EXPECT_EQ(chosen(12, 64, 64), optimized::kPriorityPixels);
   Call("aten::bmm.out").tensor({2, 3, 0}).tensor({2, 0, 4}).out({2, 3, 4}).expect_same(kPriorityLibrary);
   Call("aten::bmm.out").tensor({0, 3, 2}).tensor({0, 2, 4}).out({0, 3, 4}).expect_same(kPriorityLibrary);
 }

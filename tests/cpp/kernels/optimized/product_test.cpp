@@ -1,4 +1,6 @@
+#include "instruction_sets.h"
 #include "kernel_harness.h"
+#include "kernels/optimized/conv/planes.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -46,6 +48,33 @@ TEST(Product, Matrices) {
       .tensor({17})
       .out({2, 9, 17})
       .expect_same(kPriorityOptimized, 2e-5);
+}
+
+TEST(Product, RowsReadWhereTheyStand) {
+  constexpr uint8_t kPriority = optimized::kPriorityPixels;
+  for_each_instruction_set([&] {
+    for (const int64_t m : {2, 7, 8, 25, 200}) {
+      for (const int64_t n : {2, 8, 17, 36, 64, 75}) {
+        for (const int64_t k : {1, 36, 130}) {
+          Call("aten::mm.out").tensor({m, k}).tensor({k, n}).out({m, n}).expect_same(kPriority, 2e-5);
+        }
+      }
+    }
+    // Batches that threads share, and one whose product they share.
+    for (const int64_t batch : {0, 1, 3, 16}) {
+      Call("aten::bmm.out")
+          .tensor({batch, 100, 70})
+          .tensor({batch, 70, 90})
+          .out({batch, 100, 90})
+          .expect_same(kPriority, 2e-5);
+    }
+    Call("aten::bmm.out").tensor({2, 3, 0}).tensor({2, 0, 5}).out({2, 3, 5}).expect_same(kPriority);
+  });
+  EXPECT_TRUE(Call("aten::mm.out").tensor({5, 6}).tensor({6, 7}).out({5, 7}).fits(kPriority));
+  EXPECT_FALSE(Call("aten::mm.out").tensor({5, 6}).constant({6, 7}).out({5, 7}).fits(kPriority));
+  EXPECT_FALSE(Call("aten::mm.out").tensor({5, 6}).tensor({6, 7}, kReversed).out({5, 7}).fits(kPriority));
+  EXPECT_FALSE(Call("aten::mm.out").tensor({1, 6}).tensor({6, 7}).out({1, 7}).fits(kPriority));
+  EXPECT_FALSE(Call("aten::mm.out").tensor({5, 6}).tensor({6, 1}).out({5, 1}).fits(kPriority));
 }
 
 TEST(Product, OneRowOrColumn) {
@@ -121,6 +150,34 @@ TEST(Product, Convolutions) {
       call.out(c.out).expect_same(kPriorityOptimized, 2e-5);
     }
   }
+}
+
+Call& describe_lines(Call& call, const std::vector<int64_t>& input, const std::vector<int64_t>& weight, int64_t stride,
+                     int64_t padding, int64_t dilation, bool bias, const std::vector<int64_t>& out) {
+  call.tensor(input).constant(weight);
+  bias ? call.constant({weight[0]}) : call.none();
+  return call.list({stride}).list({padding}).list({dilation}).flag(false).list({0}).integer(1).out(out);
+}
+
+TEST(Product, ConvolutionsOfPlanes) {
+  constexpr uint8_t kPriority = optimized::conv::kPriorityPlanes;
+  for_each_instruction_set([&] {
+    for (const int64_t channels : {4, 10, 30}) {
+      for (const bool bias : {false, true}) {
+        Call lines("aten::convolution.out"), deep("aten::convolution.out"), image("aten::convolution.out");
+        describe_lines(lines, {2, 1, 300}, {channels, 1, 10}, 5, 0, 1, bias, {2, channels, 59})
+            .expect_same(kPriority, 2e-5);
+        describe_lines(deep, {1, 40, 50}, {channels, 40, 9}, 2, 3, 2, bias, {1, channels, 20})
+            .expect_same(kPriority, 2e-5);
+        describe_lines(image, {1, 16, 9, 11}, {channels, 16, 1, 1}, 1, 0, 1, bias, {1, channels, 9, 11})
+            .expect_same(kPriority, 2e-5);
+      }
+    }
+  });
+  // A library transposes such images before and behind its product.
+  Call lines("aten::convolution.out");
+  const uint8_t chosen = describe_lines(lines, {1, 1, 16000}, {512, 1, 10}, 5, 0, 1, false, {1, 512, 3199}).chosen();
+  EXPECT_EQ(chosen, kPriority);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "kernels/optimized/vec/every_target-inl.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -129,6 +130,18 @@ void PackColumns(const float* weight, size_t depth, size_t columns, size_t step,
   }
 }
 
+/// packed[k * step + c] = matrix[k * row + c] for the columns of a tile, 0 up to `step`.
+void PackRows(const float* matrix, size_t row, size_t depth, size_t columns, size_t step, float* packed) {
+  const HalfPixelTag d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t k = 0; k < depth; ++k, matrix += row, packed += step) {
+    for (size_t c = 0; c < step; c += lanes) {
+      hn::StoreU(c + lanes <= columns ? hn::LoadU(d, matrix + c) : hn::LoadN(d, matrix + c, columns - c), d,
+                 packed + c);
+    }
+  }
+}
+
 }  // namespace et::kernels::optimized::conv::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -139,6 +152,7 @@ HWY_EXPORT(PixelLanes);
 HWY_EXPORT(HalfPixelLanes);
 HWY_EXPORT(MultiplyPixels);
 HWY_EXPORT(PackColumns);
+HWY_EXPORT(PackRows);
 
 namespace {
 
@@ -245,6 +259,27 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   // The last tile of a group reads numbers of the next one's, which it does not use.
   ET_TRY(product.bias, padded_bias(context, bias, columns, columns + columns_of_a_tile()));
   return product;
+}
+
+PixelProduct product_of_matrix(size_t depth, size_t columns) {
+  PixelProduct product{};
+  product.in_channels = depth;
+  product.out_channels = columns;
+  product.kernel_h = product.kernel_w = 1;
+  product.group_floats = computed_columns(columns) * depth;
+  product.has_high_tiles = amx::has_integer_tiles();
+  product.min = -std::numeric_limits<float>::infinity();
+  product.max = std::numeric_limits<float>::infinity();
+  return product;
+}
+
+void pack_matrix(const PixelProduct& product, const float* matrix, size_t begin, size_t end, float* packed) {
+  const size_t wide = columns_of_a_tile(), depth = product.in_channels;
+  for (size_t first = begin * wide; first < std::min(end * wide, product.out_channels); first += wide) {
+    const size_t columns = std::min(wide, product.out_channels - first);
+    HWY_DYNAMIC_DISPATCH(PackRows)
+    (matrix + first, product.out_channels, depth, columns, computed_columns(columns), packed + first * depth);
+  }
 }
 
 void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,

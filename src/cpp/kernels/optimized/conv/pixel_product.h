@@ -2,8 +2,8 @@
 /// layer of many rows; and of windows, which are some numbers of some rows of an image.
 ///
 /// For: pixel_convolution.cpp and pixel_linear.cpp, which are these, separable_convolution.cpp, which runs it on rows
-/// in the cache, and window_convolution.cpp, which multiplies windows where they stand. Not for: products whose weight
-/// changes (gemm.h).
+/// in the cache, window_convolution.cpp, which multiplies windows where they stand, and pixel_matmul.cpp. Not for: other
+/// types and orders of matrices (gemm.h).
 ///
 ///     ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, bias, range));   // at load
 ///     multiply_pixels(product, in, out, pixels);
@@ -60,6 +60,12 @@ struct PixelProduct {
 /// Program's and the Method's. Errors: MemoryAllocationFailed.
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
                                         Range range, size_t groups = 1);
+
+/// A product with a matrix [depth, columns] that is packed at each call: its sizes, without bounds. The caller sets
+/// `filter`, group_floats of them, and `bias`, zeros for whole tiles of columns.
+PixelProduct product_of_matrix(size_t depth, size_t columns);
+/// Packs tiles [begin, end) of the columns of such a matrix, row-major, into the numbers of `filter`.
+void pack_matrix(const PixelProduct& product, const float* matrix, size_t begin, size_t end, float* packed);
 
 /// The windows of `pixels` neighbours, the first at `in` → the out_channels of each, from `out` on, which do not
 /// overlap them. Threads: any number at a time.

@@ -257,7 +257,8 @@ void multiply_panels(threads::ThreadPool* pool, void (*multiply_block)(const Gem
       const size_t column = i / down * block_columns;
       multiply_block({panels.left + row * panels.depth, panels.right + column * panels.depth, panels.depth,
                       std::min(block_rows, panels.rows - row), std::min(block_columns, panels.columns - column),
-                      panels.out + row * panels.out_stride + column, panels.out_stride, panels.accumulate});
+                      panels.out + row * panels.out_stride + column, panels.out_stride, panels.accumulate,
+                      panels.row_bias == nullptr ? nullptr : panels.row_bias + row});
     }
   });
 }
@@ -300,7 +301,8 @@ Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, StripSizes 
         pack_panel(context.pool(), pack_left, gemm.left.state, k, depth, room, row, rows, strip_rows, left);
         multiply_panels<T, P>(context.pool(), multiply_block,
                               {left, right, room, rows, columns, gemm.out + row * gemm.out_stride + column,
-                               gemm.out_stride, gemm.accumulate || k > 0},
+                               gemm.out_stride, gemm.accumulate || k > 0,
+                               gemm.row_bias == nullptr || k > 0 ? nullptr : gemm.row_bias + row},
                               strip_rows, strip_columns);
       }
     }
@@ -350,7 +352,7 @@ Error multiply(KernelContext& context, const GemmOf<T>& gemm) {
   }
   if (gemm.depth == 0) {
     for (size_t r = 0; !gemm.accumulate && r < gemm.rows; ++r) {
-      std::fill_n(gemm.out + r * gemm.out_stride, gemm.columns, T(0));
+      std::fill_n(gemm.out + r * gemm.out_stride, gemm.columns, gemm.row_bias == nullptr ? T(0) : gemm.row_bias[r]);
     }
     return Error::Ok;
   }

@@ -24,7 +24,8 @@ constexpr size_t kTileRows = HWY_MAX_BYTES >= 64 ? 12 : 6;
 /// of the depth at a time, `load` of a vector's columns, `broadcast` of a row's elements, `mul_add` of the two to the
 /// sums.
 template <class Operands, size_t R, class P, class T>
-HWY_INLINE void multiply_tile(const P* left, const P* right, size_t depth, T* out, size_t out_stride, bool accumulate) {
+HWY_INLINE void multiply_tile(const P* left, const P* right, size_t depth, T* out, size_t out_stride, bool accumulate,
+                              const T* row_bias) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
@@ -33,8 +34,7 @@ HWY_INLINE void multiply_tile(const P* left, const P* right, size_t depth, T* ou
   V sum0[R], sum1[R];
 #pragma GCC unroll 16
   for (size_t r = 0; r < R; ++r) {
-    sum0[r] = hn::Zero(d);
-    sum1[r] = hn::Zero(d);
+    sum0[r] = sum1[r] = row_bias == nullptr ? hn::Zero(d) : hn::Set(d, row_bias[r]);
   }
   for (size_t k = 0; k < depth; k += kSteps) {
     const auto b0 = Operands::load(right);
@@ -63,13 +63,13 @@ HWY_INLINE void multiply_tile(const P* left, const P* right, size_t depth, T* ou
 /// multiply_tile of the rows that are left: all of a strip's, two thirds or a third of them.
 template <class Operands, class P, class T>
 HWY_INLINE void multiply_rows(size_t rows, const P* left, const P* right, size_t depth, T* out, size_t out_stride,
-                              bool accumulate) {
+                              bool accumulate, const T* row_bias) {
   if (rows > kTileRows / 3 * 2) {
-    multiply_tile<Operands, kTileRows>(left, right, depth, out, out_stride, accumulate);
+    multiply_tile<Operands, kTileRows>(left, right, depth, out, out_stride, accumulate, row_bias);
   } else if (rows > kTileRows / 3) {
-    multiply_tile<Operands, kTileRows / 3 * 2>(left, right, depth, out, out_stride, accumulate);
+    multiply_tile<Operands, kTileRows / 3 * 2>(left, right, depth, out, out_stride, accumulate, row_bias);
   } else {
-    multiply_tile<Operands, kTileRows / 3>(left, right, depth, out, out_stride, accumulate);
+    multiply_tile<Operands, kTileRows / 3>(left, right, depth, out, out_stride, accumulate, row_bias);
   }
 }
 
@@ -83,16 +83,17 @@ HWY_INLINE void multiply_block(const GemmBlock<T, P>& block) {
       const P* const left = block.left + r * block.depth;
       const size_t rows = HWY_MIN(kTileRows, block.rows - r);
       T* const out = block.out + r * block.out_stride + c;
+      const T* const bias = block.row_bias == nullptr ? nullptr : block.row_bias + r;
       if (rows % (kTileRows / 3) == 0 && columns == width) {
-        multiply_rows<Operands>(rows, left, right, block.depth, out, block.out_stride, block.accumulate);
+        multiply_rows<Operands>(rows, left, right, block.depth, out, block.out_stride, block.accumulate, bias);
         continue;
       }
       HWY_ALIGN T tile[kTileRows * 2 * (HWY_MAX_BYTES / sizeof(T))];
-      multiply_rows<Operands>(rows, left, right, block.depth, tile, width, false);
+      multiply_rows<Operands>(rows, left, right, block.depth, tile, width, false, static_cast<const T*>(nullptr));
       for (size_t i = 0; i < rows; ++i) {
         T* const to = out + i * block.out_stride;
         for (size_t j = 0; j < columns; ++j) {
-          const T before = block.accumulate ? to[j] : T(0);
+          const T before = block.accumulate ? to[j] : bias != nullptr ? bias[i] : T(0);
           to[j] = portable::wrapping_add(tile[i * width + j], before);
         }
       }

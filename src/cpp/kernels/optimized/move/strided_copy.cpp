@@ -86,6 +86,23 @@ void interleave3(const char* from, char* to, size_t columns, int64_t from_stride
   transpose_scalar<T>(from + c * sizeof(T), to + 3 * c * sizeof(T), 3, columns - c, from_stride, 3 * sizeof(T));
 }
 
+/// And the other way: rows of three columns that follow each other in `from`.
+template <typename T>
+void separate3(const char* from, char* to, size_t rows, int64_t to_stride) {
+  constexpr size_t kLanes = 16 / sizeof(T);
+  const hn::FixedTag<T, kLanes> d;
+  const auto column = [&](int64_t c) { return reinterpret_cast<T*>(to + c * to_stride); };
+  size_t r = 0;
+  for (; r + kLanes <= rows; r += kLanes) {
+    hn::Vec<decltype(d)> a, b, c;
+    hn::LoadInterleaved3(d, reinterpret_cast<const T*>(from) + 3 * r, a, b, c);
+    hn::StoreU(a, d, column(0) + r);
+    hn::StoreU(b, d, column(1) + r);
+    hn::StoreU(c, d, column(2) + r);
+  }
+  transpose_scalar<T>(from + 3 * r * sizeof(T), to + r * sizeof(T), rows - r, 3, 3 * sizeof(T), to_stride);
+}
+
 /// A square of elements of one or two bytes, 16 bytes wide: rows are interleaved with those half of them behind, until
 /// each has met all.
 template <typename T>
@@ -123,10 +140,23 @@ void transpose_squares(const char* from, char* to, size_t rows, size_t columns, 
   constexpr size_t kSide = 16 / sizeof(T);
   const size_t whole_rows = rows / kSide * kSide;
   const size_t whole_columns = columns / kSide * kSide;
-  for (size_t r = 0; r < whole_rows; r += kSide) {
+  const auto square = [&](size_t r, size_t c) {
+    kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
+                     to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
+  };
+  // Lines that a large power of two parts share a few places of the first cache: they are passed a square's at a time.
+  const auto power_of_two = [](int64_t stride) { return stride & -stride; };
+  if (power_of_two(to_stride) > power_of_two(from_stride)) {
     for (size_t c = 0; c < whole_columns; c += kSide) {
-      kTransposeSquare(from + static_cast<int64_t>(r) * from_stride + c * sizeof(T),
-                       to + static_cast<int64_t>(c) * to_stride + r * sizeof(T), from_stride, to_stride);
+      for (size_t r = 0; r < whole_rows; r += kSide) {
+        square(r, c);
+      }
+    }
+  } else {
+    for (size_t r = 0; r < whole_rows; r += kSide) {
+      for (size_t c = 0; c < whole_columns; c += kSide) {
+        square(r, c);
+      }
     }
   }
   transpose_scalar<T>(from + whole_columns * sizeof(T), to + static_cast<int64_t>(whole_columns) * to_stride, rows,
@@ -141,6 +171,8 @@ void transpose_tile_of(const char* from, char* to, size_t rows, size_t columns, 
                        int64_t to_stride) {
   if (rows == 3 && to_stride == 3 * static_cast<int64_t>(sizeof(T))) {
     interleave3<T>(from, to, columns, from_stride);
+  } else if (columns == 3 && from_stride == 3 * static_cast<int64_t>(sizeof(T))) {
+    separate3<T>(from, to, rows, to_stride);
   } else {
     transpose_squares<T, kTransposeSquare>(from, to, rows, columns, from_stride, to_stride);
   }

@@ -18,6 +18,7 @@ struct GemmBlock {
   T* out;
   size_t out_stride;
   bool accumulate;
+  const T* row_bias = nullptr;  // what the sums of each row begin with; nullptr: 0. Not with tiles of BFloat16
 };
 
 }  // namespace et::kernels::optimized
