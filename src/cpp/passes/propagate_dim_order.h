@@ -8,10 +8,10 @@ namespace et::passes {
 ///
 /// Kernels take images in either order: fast convolution, pooling and resizing compute with channels innermost, and
 /// transpose a row-major image before and after. Operators that treat all elements alike (pointwise, cat, padding, …)
-/// do not mind. So values that such operators connect form a region. A region turns channels-last when the bytes that
-/// are transposed at its borders are fewer than those that its convolutions and poolings would transpose, or as many
-/// where it has a convolution that is slower in planes. One with a convolution of integers always does, as fast kernels
-/// of these take no other order.
+/// do not mind. So values that such operators connect form a region. A region turns channels-last when its borders
+/// transpose fewer bytes than its convolutions and poolings would. It does for as many bytes where it has a convolution
+/// that is slower in planes. One with a convolution of integers always does, as fast kernels of these take no other
+/// order.
 ///
 /// Requires: Stage::kEdge, verified, row-major. An extension. Does nothing without PassOptions::channels_last.
 /// Ensures:  within a region, images (ranks 3 to 5, [batch, channels, spatial…]) have dim_order 0, 2, …, 1. A value
