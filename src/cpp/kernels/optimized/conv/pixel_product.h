@@ -2,8 +2,8 @@
 /// layer of many rows; and of windows, which are some numbers of some rows of an image.
 ///
 /// For: pixel_convolution.cpp and pixel_linear.cpp, which are these, separable_convolution.cpp, which runs it on rows
-/// in the cache, window_convolution.cpp, which multiplies windows where they stand, and pixel_matmul.cpp. Not for: other
-/// types and orders of matrices (gemm.h).
+/// in the cache, window_convolution.cpp, which multiplies windows where they stand, and pixel_matmul.cpp. Not for:
+/// other types and orders of matrices (gemm.h).
 ///
 ///     ET_TRY(const PixelProduct product, pack_pixel_product(context, weight, bias, range));   // at load
 ///     multiply_pixels(product, in, out, pixels);

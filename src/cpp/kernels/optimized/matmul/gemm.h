@@ -47,7 +47,7 @@ struct GemmOf {
   GemmStripsOf<T> left, right;
   T* out;
   size_t out_stride;
-  bool accumulate;  // add to what is in `out`
+  bool accumulate;              // add to what is in `out`
   const T* row_bias = nullptr;  // of operands of type T that do not: what the sums of each row begin with
 };
 using Gemm = GemmOf<float>;
