@@ -60,10 +60,14 @@ Error forward(KernelContext& context, const Problem& p, const Slice& slice, T* s
   }
   const matmul::StridedMatrix weight{slice.weight, p.dtype, depth, 1};
   const Windows windows{&p, slice.input};
-  const matmul::GemmOf<T> gemm{static_cast<size_t>(p.out_channels), static_cast<size_t>(positions),
-                               static_cast<size_t>(depth),          matmul::strips_for<T>(weight),
-                               strips_for_windows<T>(windows),      to,
-                               static_cast<size_t>(positions),      !begins,
+  const matmul::GemmOf<T> gemm{static_cast<size_t>(p.out_channels),
+                               static_cast<size_t>(positions),
+                               static_cast<size_t>(depth),
+                               matmul::strips_for<T>(weight),
+                               strips_for_windows<T>(windows),
+                               to,
+                               static_cast<size_t>(positions),
+                               !begins,
                                begins ? reinterpret_cast<const T*>(slice.bias) : nullptr};
   ET_RETURN_IF_ERROR(matmul::multiply(context, gemm));
   if (sums != nullptr) {

@@ -21,8 +21,13 @@ struct Matrices {
 };
 
 Matrices matrices_of(const Tensor& left, const Tensor& right) {
-  return {left.dim() == 3 ? static_cast<size_t>(left.size(0)) : 1, static_cast<size_t>(left.size(-2)),
-          static_cast<size_t>(right.size(-1)), static_cast<size_t>(left.size(-1)), nullptr, nullptr, nullptr};
+  return {left.dim() == 3 ? static_cast<size_t>(left.size(0)) : 1,
+          static_cast<size_t>(left.size(-2)),
+          static_cast<size_t>(right.size(-1)),
+          static_cast<size_t>(left.size(-1)),
+          nullptr,
+          nullptr,
+          nullptr};
 }
 
 /// (self, mat2, out). Products of one row or one column are sums of lines (matmul.cpp), those of constants linear
@@ -55,10 +60,10 @@ void multiply_batches(KernelContext& context, threads::ThreadPool* pool, const M
   for (size_t n = begin; n < end && !context.cancelled(); ++n) {
     const float* const left = m.left + n * m.rows * m.depth;
     float* const out = m.out + n * m.rows * m.columns;
-    threads::parallel_for(
-        pool, (m.columns + wide - 1) / wide, threads::grain_for(wide * m.depth), [&](size_t first, size_t last) {
-          pack_matrix(product, m.right + n * m.depth * m.columns, first, last, filter);
-        });
+    threads::parallel_for(pool, (m.columns + wide - 1) / wide, threads::grain_for(wide * m.depth),
+                          [&](size_t first, size_t last) {
+                            pack_matrix(product, m.right + n * m.depth * m.columns, first, last, filter);
+                          });
     threads::in_pieces(context, m.rows, piece, [&](size_t first, size_t last) {
       multiply_pixels_on(pool, product, left + first * m.depth, out + first * m.columns, last - first);
     });

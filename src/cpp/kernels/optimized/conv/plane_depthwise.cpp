@@ -84,8 +84,9 @@ void plane_results(const PlaneDepthwise& w, const float* taps, float bias, const
 }
 
 void PlaneResults(const PlaneDepthwise& w, const float* taps, float bias, const float* plane, float* out) {
-  const auto results = w.out_h >= 4 ? w.stride_h == 1 ? &plane_results<4, 1> : &plane_results<4, 2>
-                       : w.stride_h == 1 ? &plane_results<1, 1> : &plane_results<1, 2>;
+  const auto results = w.out_h >= 4      ? w.stride_h == 1 ? &plane_results<4, 1> : &plane_results<4, 2>
+                       : w.stride_h == 1 ? &plane_results<1, 1>
+                                         : &plane_results<1, 2>;
   results(w, taps, bias, plane, out);
 }
 
@@ -140,8 +141,8 @@ Error prepare(runtime::PrepareContext& context, Arguments args, const EValue* mi
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of(args), ops::kKernelCosts));
   ET_TRY(const Range range, read_range(context, min, max));
   PlaneDepthwise w{};
-  static_cast<ImageGeometry&>(w) = geometry_of(weight, stride.to_int_list(), args[kPadding]->to_int_list(),
-                                               args[kDilation]->to_int_list());
+  static_cast<ImageGeometry&>(w) =
+      geometry_of(weight, stride.to_int_list(), args[kPadding]->to_int_list(), args[kDilation]->to_int_list());
   w.channels = static_cast<size_t>(weight.size(0));
   w.filter = weight.const_data_ptr<float>();
   w.min = range.min;

@@ -299,11 +299,11 @@ Error multiply_packed(KernelContext& context, const GemmOf<T>& gemm, StripSizes 
       for (size_t row = 0; row < gemm.rows; row += panel_rows) {
         const size_t rows = std::min(panel_rows, gemm.rows - row);
         pack_panel(context.pool(), pack_left, gemm.left.state, k, depth, room, row, rows, strip_rows, left);
-        multiply_panels<T, P>(context.pool(), multiply_block,
-                              {left, right, room, rows, columns, gemm.out + row * gemm.out_stride + column,
-                               gemm.out_stride, gemm.accumulate || k > 0,
-                               gemm.row_bias == nullptr || k > 0 ? nullptr : gemm.row_bias + row},
-                              strip_rows, strip_columns);
+        multiply_panels<T, P>(
+            context.pool(), multiply_block,
+            {left, right, room, rows, columns, gemm.out + row * gemm.out_stride + column, gemm.out_stride,
+             gemm.accumulate || k > 0, gemm.row_bias == nullptr || k > 0 ? nullptr : gemm.row_bias + row},
+            strip_rows, strip_columns);
       }
     }
   }
