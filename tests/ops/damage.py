@@ -141,6 +141,12 @@ def each_emptied(arguments: list[Any]) -> Iterator[list[Any]]:
             yield [[{none: 0, many: 2**40}.get(n, n) for n in a] if _is_numbers(a) else a for a in changed]
 
 
+def each_ranked(arguments: list[Any]) -> Iterator[list[Any]]:
+    """The same call with all of its tensors in no, one and six dimensions."""
+    for rank in (0, 1, 6):
+        yield _each(arguments, lambda t, rank=rank: t.new_zeros((1,) * rank))
+
+
 def _is_numbers(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(type(n) is int for n in value)
 

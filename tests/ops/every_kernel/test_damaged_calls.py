@@ -29,7 +29,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")
 from ..call_text import text  # noqa: E402
-from ..damage import called, damaged, each_emptied, emptied, twins_resized, varied  # noqa: E402
+from ..damage import called, damaged, each_emptied, each_ranked, emptied, twins_resized, varied  # noqa: E402
 from ..kernel_runner import (  # noqa: E402
     KernelError,
     MissingKernelError,
@@ -104,15 +104,16 @@ def run_damaged(name: str, given: list[Any], letters: str, rng: random.Random, l
             prepare_and_run(name, place, arguments, letters, constant, now)
 
 
-def run_emptied(name: str, given: list[Any], letters: str, log: Path) -> None:
-    """Runs a call on every kernel of its operator with no elements and large sizes, in all ways."""
-    for arguments in each_emptied(given):
+def run_reshaped(name: str, given: list[Any], letters: str, rng: random.Random, log: Path) -> None:
+    """Runs a call on every kernel of its operator with no elements and large sizes, in all ways, and in other ranks."""
+    for arguments in (*each_emptied(given), *each_ranked(given)):
         log.write_text(f"{name}({', '.join(map(text, arguments))})")
         with contextlib.suppress(KernelError, MissingKernelError):
             run_kernel(name, arguments, letters)
         for place in range(kernel_count(name) - 1):
-            with contextlib.suppress(KernelError):
-                prepare_and_run(name, place, arguments, letters, set())
+            for constant in (set(), constants(name, arguments, rng)):
+                with contextlib.suppress(KernelError):
+                    prepare_and_run(name, place, arguments, letters, constant)
 
 
 def calls_of(entry, types: list[torch.dtype]) -> list[Call]:
@@ -170,7 +171,7 @@ def test_damaged_calls(entry, tmp_path) -> None:
                 arguments, letters, _outs = kernel_arguments(call, dense_strides)
                 run_damaged(call.op.kernel_schema.name, arguments, letters, rng, log)
             arguments, letters, _outs = kernel_arguments(call, dense_strides)
-            run_emptied(call.op.kernel_schema.name, arguments, letters, log)
+            run_reshaped(call.op.kernel_schema.name, arguments, letters, rng, log)
 
     status = in_child(run) if calls else 0
     assert status == 0, f"ended with {status} at {log.read_text()}"
@@ -187,7 +188,7 @@ def test_damaged_own_calls(name, arguments, letters, tmp_path) -> None:
     def run() -> None:
         for _ in range(4 * DAMAGED):
             run_damaged(name, copy.deepcopy(arguments), letters, rng, log)
-        run_emptied(name, arguments, letters, log)
+        run_reshaped(name, arguments, letters, rng, log)
 
     status = in_child(run)
     assert status == 0, f"ended with {status} at {log.read_text()}"

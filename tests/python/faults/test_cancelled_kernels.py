@@ -52,6 +52,7 @@ KERNELS: dict[str, tuple[str, str, list[str], Callable[..., object], dict[str, i
     "adaptive": ("aten::adaptive_max_pool2d.out(%a, [2000, 2500])", "f32[1, 1, 2000, 2500], i64[1, 1, 2000, 2500]",
                  ["f32[1, 1, N, M]"], lambda a: F.adaptive_max_pool2d(a, (2000, 2500), return_indices=True),
                  {"N": 8000, "M": 10000}),
+    "few rows": ("aten::mm.out(%a, %b)", "f32[2, N]", ["f32[2, N]", "f32[N, N]"], torch.mm, {"N": 8000}),
     "complex": ("%c = aten::view_as_complex_copy.out(%a) : c64[N, 1]; "
                 "%d = aten::view_as_complex_copy.out(%b) : c64[M]; "
                 "%p = aten::mul.out(%c, %d) : c64[N, M]; %e = aten::log.out(%p) : c64[N, M]; "
@@ -137,15 +138,24 @@ def test_a_long_kernel_ends_soon_and_the_next_call_is_right(name):
     assert calls[0] == 3, "what the call wrote to the state before its kernel stays"
 
 
-def test_the_first_call_of_a_delegate_makes_room_in_pieces():
-    """XNNPACK clears what its operators have between them, here half a gigabyte."""
+# With constant filters: XNNPACK clears half a gigabyte between its operators; planes are filtered where they lie.
+LAYERS = {
+    "delegate": (lambda: torch.nn.Conv2d(64, 64, 3, padding=1), (1, 64, 1000, 1000), True, "delegate|xnn_"),
+    "planes": (lambda: torch.nn.Conv2d(2, 2, 3, padding=1, groups=2), (1, 2, 8000, 8000), False, "et::convolution"),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_first_call_of_a_layer_ends_soon(name):
+    layer, shape, delegated, words = LAYERS[name]
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.ReLU()).eval()
-    x = torch.randn(1, 64, 1000, 1000)
-    edge = et.to_edge_transform_and_lower(torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner(always=True)])
+    net = torch.nn.Sequential(layer(), torch.nn.ReLU()).eval()
+    x = torch.randn(shape)
+    partitioner = [XnnpackPartitioner(always=True)] if delegated else []
+    edge = et.to_edge_transform_and_lower(torch.export.export(net, (x,)), partitioner=partitioner)
     method = runtime.Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
     for _ in range(2):  # what was begun is made anew
-        assert seconds_to_end(method, [x.numpy()], "delegate|xnn_") < SOON
+        assert seconds_to_end(method, [x.numpy()], words) < SOON
     (output,) = method.execute([x.numpy()])
     corner = net(x[..., :33, :33]).detach()[..., :32, :32]
     torch.testing.assert_close(torch.from_numpy(output)[..., :32, :32], corner, rtol=1e-4, atol=1e-4)

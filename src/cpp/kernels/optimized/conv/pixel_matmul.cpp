@@ -31,17 +31,22 @@ Matrices matrices_of(const Tensor& left, const Tensor& right) {
 }
 
 /// (self, mat2, out). Products of one row or one column are sums of lines (matmul.cpp), those of constants linear
-/// layers.
+/// layers. Large matrices are packed in panels there, too: whole ones take that much memory, and time on new pages.
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
+  constexpr size_t kMostPacked = 1 << 20;
   for (const EValue* value : args) {
     if (!is_float(*value) || !is_row_major(*value)) {
       return Error::NotSupported;
     }
   }
   const Tensor left = args[0]->to_tensor(), right = args[1]->to_tensor();
-  const Matrices m = matrices_of(left, right);
-  if (left.dim() != right.dim() || left.dim() < 2 || left.dim() > 3 || m.rows == 1 || m.columns == 1 ||
+  if (left.dim() != right.dim() || left.dim() < 2 || left.dim() > 3 ||
       (left.dim() == 2 && context.is_constant(*args[1]))) {
+    return Error::NotSupported;
+  }
+  const Matrices m = matrices_of(left, right);
+  if (m.rows == 1 || m.columns == 1 || m.depth > kMostPacked ||
+      m.columns > kMostPacked / std::max<size_t>(m.depth, 1)) {
     return Error::NotSupported;
   }
   const ops::MatmulForm form{static_cast<double>(m.batches), static_cast<double>(m.rows),

@@ -70,11 +70,12 @@ HWY_INLINE void plane_block(const PlaneDepthwise& w, const float* taps, float bi
   }
 }
 
-/// All results of a plane with its border.
+/// Rows [begin, end) of the results of a plane with its border; `begin` is a multiple of four.
 template <int kRows, int kStride>
-void plane_results(const PlaneDepthwise& w, const float* taps, float bias, const float* plane, float* out) {
+void plane_results(const PlaneDepthwise& w, const float* taps, float bias, const float* plane, int64_t begin,
+                   int64_t end, float* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  for (int64_t y = 0; y < w.out_h; y += kRows) {
+  for (int64_t y = begin; y < end; y += kRows) {
     const int64_t first = std::min(y, w.out_h - kRows);  // the last ones overlap
     for (int64_t x = 0; x < w.out_w; x += lanes) {
       plane_block<kRows, kStride>(w, taps, bias, plane + first * kStride * w.row_floats() + x,
@@ -83,19 +84,22 @@ void plane_results(const PlaneDepthwise& w, const float* taps, float bias, const
   }
 }
 
-void PlaneResults(const PlaneDepthwise& w, const float* taps, float bias, const float* plane, float* out) {
+void PlaneResults(const PlaneDepthwise& w, const float* taps, float bias, const float* plane, size_t begin, size_t end,
+                  float* out) {
   const auto results = w.out_h >= 4      ? w.stride_h == 1 ? &plane_results<4, 1> : &plane_results<4, 2>
                        : w.stride_h == 1 ? &plane_results<1, 1>
                                          : &plane_results<1, 2>;
-  results(w, taps, bias, plane, out);
+  results(w, taps, bias, plane, static_cast<int64_t>(begin), static_cast<int64_t>(end), out);
 }
 
-/// Copies a plane to where it lies between zeros.
-void CopyPlane(const PlaneDepthwise& w, const float* plane, float* to) {
+/// Copies rows [begin, end) of a plane to where they lie between zeros.
+void CopyPlane(const PlaneDepthwise& w, const float* plane, size_t begin, size_t end, float* to) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  to += w.pad_h * w.row_floats();
-  for (int64_t y = 0; y < w.in_h; ++y, plane += w.in_w, to += w.row_floats()) {
+  const auto first = static_cast<int64_t>(begin);
+  plane += first * w.in_w;
+  to += (w.pad_h + first) * w.row_floats();
+  for (size_t y = begin; y < end; ++y, plane += w.in_w, to += w.row_floats()) {
     if (w.stride_w == 1) {
       std::copy_n(plane, w.in_w, to + w.pad_w);
       continue;
@@ -173,14 +177,23 @@ Error run(KernelContext& context, Arguments args, void* state) {
   ET_TRY(void* const memory, context.allocate_temp(nbytes));
   const auto* const in = input.const_data_ptr<float>();
   auto* const to = out.mutable_data_ptr<float>();
+  // Between two pieces of rows a caller may stop.
+  constexpr size_t kPiece = 1 << 18;
+  const size_t rows = std::max<size_t>(kPiece / static_cast<size_t>(std::max(w.row_floats(), w.out_w)) / 4, 1) * 4;
   threads::parallel_tasks(slots > 1 ? context.pool() : nullptr, slots, [&](size_t slot) {
     float* const plane = static_cast<float*>(memory) + slot * (floats + kReadBeyond);
-    std::fill_n(plane, floats + kReadBeyond, 0.0f);
+    threads::in_pieces(context, floats + kReadBeyond, kPiece,
+                       [&](size_t begin, size_t end) { std::fill(plane + begin, plane + end, 0.0f); });
     for (size_t i = planes * slot / slots; i < planes * (slot + 1) / slots && !context.cancelled(); ++i) {
       const size_t c = i % w.channels;
-      HWY_DYNAMIC_DISPATCH(CopyPlane)(w, in + i * static_cast<size_t>(w.in_h * w.in_w), plane);
-      HWY_DYNAMIC_DISPATCH(PlaneResults)
-      (w, w.filter + 9 * c, w.bias[c], plane, to + i * static_cast<size_t>(w.out_h * w.out_w));
+      const float* const from = in + i * static_cast<size_t>(w.in_h * w.in_w);
+      float* const results = to + i * static_cast<size_t>(w.out_h * w.out_w);
+      threads::in_pieces(context, static_cast<size_t>(w.in_h), rows, [&](size_t begin, size_t end) {
+        HWY_DYNAMIC_DISPATCH(CopyPlane)(w, from, begin, end, plane);
+      });
+      threads::in_pieces(context, static_cast<size_t>(w.out_h), rows, [&](size_t begin, size_t end) {
+        HWY_DYNAMIC_DISPATCH(PlaneResults)(w, w.filter + 9 * c, w.bias[c], plane, begin, end, results);
+      });
     }
   });
   return Error::Ok;
