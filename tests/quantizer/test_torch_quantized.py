@@ -68,7 +68,9 @@ def eager(
     model = Eager(inner).eval()
     if fuse:
         model = tq.fuse_modules(model, fuse)
-    model.qconfig = tq.get_default_qconfig(engine)
+    # Without VNNI oneDNN's sums of two products saturate at 16 bits: torch asks for activations of 7 bits there.
+    saturates = engine == "onednn" and not torch.cpu._is_vnni_supported()
+    model.qconfig = tq.get_default_qconfig("x86" if saturates else engine)
     for module in model.modules():
         if isinstance(module, nn.PReLU):
             module.qconfig = tq.QConfig(activation=tq.default_observer, weight=tq.MinMaxObserver)
