@@ -257,6 +257,7 @@ Error roll_out(KernelContext& context, const Tensor& self, IntArrayRef shifts, I
     ET_RETURN_IF_ERROR(copy_window(tail, to));
     return copy_window(from, middle);
   }
+  ET_CHECK_OR_RETURN(self.dim() > 0, InvalidArgument, "%s: a tensor without dimensions has none to roll", kOp);
   // Each rolled dimension falls into two pieces; every combination of pieces is one copy.
   int64_t rolled[kMaxRank];
   int64_t amount[kMaxRank] = {};
