@@ -162,6 +162,7 @@ def run_steps(python, root: str, environment=None) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # some two hundred programs: seven minutes of a core with AVX2
 def test_every_step_of_the_tutorials_that_passes_there_passes_here():
     there = run_steps(peer_python(), "executorch")
     here = run_steps(sys.executable, "executorch_py", os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
