@@ -71,8 +71,7 @@ def test_keywords() -> None:
     figures = run("keywords")
     assert figures["voices"] >= 0.88 and figures["flite"] >= 0.75, figures
     found, spoken, false = (int(word) for word in figures["recordings"].split() if word.isdigit())
-    # Training hears no person: 11, 5 and 5 words were found by three trainings (examples/keywords/README.md).
-    assert (spoken, found >= 3, false <= 1) == (16, True, True), figures["recordings"]
+    assert (spoken, found >= 8, false <= 1) == (16, True, True), figures["recordings"]
 
 
 @pytest.mark.timeout(1800)

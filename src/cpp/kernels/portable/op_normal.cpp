@@ -86,22 +86,6 @@ Error normal(KernelContext& context, IntArrayRef sizes, const Parameter& mean, c
   });
 }
 
-Error integers_like(KernelContext& context, const Tensor& self, int64_t low, int64_t high, Tensor& out) {
-  constexpr const char* kOp = "aten::randint_like";
-  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "%s: low %" PRId64 " is not below high %" PRId64, kOp, low, high);
-  ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));
-  Philox philox(context.random());
-  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    if (i % kChunk == 0 && context.cancelled()) {
-      break;
-    }
-    const auto value = static_cast<int64_t>(static_cast<uint64_t>(low) + philox.below(range));
-    store_one<int64_t>(out.scalar_type(), value, out.mutable_data_ptr(), i);
-  }
-  return Error::Ok;
-}
-
 }  // namespace
 
 Error normal_out(KernelContext& context, const Tensor& self, double mean, double std, std::optional<int64_t>,
@@ -146,15 +130,6 @@ Error uniform_out(KernelContext& context, const Tensor& self, double from, doubl
     using T = decltype(zero);
     return static_cast<T>(from + (to - from) * static_cast<double>(philox.uniform<T>()));
   });
-}
-
-Error randint_like_out(KernelContext& context, const Tensor& self, int64_t high, std::optional<int64_t>, Tensor& out) {
-  return integers_like(context, self, 0, high, out);
-}
-
-Error randint_like_low_dtype_out(KernelContext& context, const Tensor& self, int64_t low, int64_t high,
-                                 std::optional<int64_t>, Tensor& out) {
-  return integers_like(context, self, low, high, out);
 }
 
 Error rrelu_with_noise_functional_out(KernelContext& context, const Tensor& self, const Tensor& noise,

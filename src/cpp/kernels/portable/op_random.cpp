@@ -54,9 +54,9 @@ Error normal(KernelContext& context, const char* op, IntArrayRef sizes, const Te
   return Error::Ok;
 }
 
-Error integers(KernelContext& context, int64_t low, int64_t high, IntArrayRef sizes, const Tensor& out) {
-  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "aten::randint: low %" PRId64 " is not below high %" PRId64, low,
-                     high);
+Error integers(KernelContext& context, const char* op, int64_t low, int64_t high, IntArrayRef sizes,
+               const Tensor& out) {
+  ET_CHECK_OR_RETURN(low < high, InvalidArgument, "%s: low %" PRId64 " is not below high %" PRId64, op, low, high);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   Philox philox(context.random());
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
@@ -86,11 +86,20 @@ Error randn_like_out(KernelContext& context, const Tensor& self, std::optional<i
 }
 
 Error randint_out(KernelContext& context, int64_t high, IntArrayRef size, Tensor& out) {
-  return integers(context, 0, high, size, out);
+  return integers(context, "aten::randint", 0, high, size, out);
 }
 
 Error randint_low_out(KernelContext& context, int64_t low, int64_t high, IntArrayRef size, Tensor& out) {
-  return integers(context, low, high, size, out);
+  return integers(context, "aten::randint", low, high, size, out);
+}
+
+Error randint_like_out(KernelContext& context, const Tensor& self, int64_t high, std::optional<int64_t>, Tensor& out) {
+  return integers(context, "aten::randint_like", 0, high, self.sizes(), out);
+}
+
+Error randint_like_low_dtype_out(KernelContext& context, const Tensor& self, int64_t low, int64_t high,
+                                 std::optional<int64_t>, Tensor& out) {
+  return integers(context, "aten::randint_like", low, high, self.sizes(), out);
 }
 
 Error randperm_out(KernelContext& context, int64_t n, Tensor& out) {

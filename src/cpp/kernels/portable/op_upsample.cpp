@@ -10,6 +10,7 @@
 #include "kernels/portable/dispatch.h"
 #include "kernels/portable/resize_taps.h"
 #include "kernels/portable/strided_copy.h"
+#include "threads/parallel.h"
 
 namespace et::kernels::portable {
 namespace {
@@ -18,8 +19,10 @@ namespace {
 template <typename Body>
 void along_row(const KernelContext& context, size_t n, const Body& body) {
   constexpr size_t kLook = 1 << 16;
-  for (size_t begin = 0; begin < n && (n <= kLook || !context.cancelled()); begin += kLook) {
-    body(begin, std::min(n, begin + kLook));
+  if (n <= kLook) {
+    body(size_t{0}, n);
+  } else {
+    threads::in_pieces(context, n, kLook, body);
   }
 }
 
