@@ -41,7 +41,7 @@ HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
 SWEPT     := tests/ops/every_kernel tests/ops/test_own_kernels.py
 # Those of operators and of targets: about half of the time of all Python tests.
-OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets
+OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets tests/tosa
 # Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.
 PARTS ?= --parts
 FUZZED    := data_file ir_parser program_loader
