@@ -84,6 +84,24 @@ def _line(channels: int, length: int, kernel: int, groups: int) -> Example:
     return Example(make, (1, channels, length), channels * channels // groups * kernel * length)
 
 
+class _Corner(nn.Module):
+    """A module's result, cut to the size of its input."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x)[:, :, : x.shape[2], : x.shape[3]]
+
+
+def _transposed(channels: int, size: int) -> Example:
+    def make() -> nn.Module:
+        return _Corner(nn.ConvTranspose2d(channels, channels, 4, 2, 1))
+
+    return Example(make, (1, channels, size, size), channels * channels * 16 * size * size)
+
+
 def _linear(width: int, rows: int) -> Example:
     return Example(lambda: nn.Linear(width, width), (rows, width), width * width * rows)
 
@@ -117,6 +135,7 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
     "convolution_3x3": (_convolution(32, 14, 3), _convolution(64, 28, 3)),
     "convolution_1x1": (_convolution(32, 14, 1), _convolution(128, 28, 1)),
     "convolution": (_convolution(32, 14, 5), _convolution(32, 28, 5)),
+    "transposed_overlap": (_transposed(16, 8), _transposed(64, 16)),
     "depthwise_small": (_convolution(16, 14, 3, 16), _convolution(128, 28, 3, 128)),
     "depthwise_large": (_convolution(16, 14, 7, 16), _convolution(128, 28, 7, 128)),
     "line_depthwise": (_line(16, 50, 3, 16), _line(256, 500, 3, 256)),
@@ -146,8 +165,9 @@ EXAMPLES: dict[str, tuple[Example, Example]] = {
 EXAMPLES["part"] = EXAMPLES["elementwise"]
 #: Numbers -> the quantizer's preset, and the kinds that it makes products of integers of.
 INTEGER = {
-    "int8": ("static_int8", ("convolution_3x3", "convolution_1x1", "convolution", "depthwise_small", "depthwise_large",
-                             "line_depthwise", "line_1x1", "linear", "linear_row")),
+    "int8": ("static_int8", ("convolution_3x3", "convolution_1x1", "convolution", "transposed_overlap",
+                             "depthwise_small", "depthwise_large", "line_depthwise", "line_1x1", "linear",
+                             "linear_row")),
     "dynamic": ("dynamic_int8", ("convolution_3x3", "convolution_1x1", "convolution", "linear", "linear_row")),
 }  # fmt: skip
 

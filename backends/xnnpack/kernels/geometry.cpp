@@ -171,11 +171,15 @@ Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& we
   }
   const auto groups = static_cast<int64_t>(g.groups);
   const bool has_unit_steps = g.stride.h == 1 && g.stride.w == 1 && g.dilation.h == 1 && g.dilation.w == 1;
-  ops::Work work = ops::work_of({weight.sizes(), groups, g.transposed, has_unit_steps,
+  const int64_t stride[] = {g.stride.h, g.stride.w};
+  const bool is_line = weight.dim() == 3;
+  const bool overlaps = ops::windows_overlap(weight.sizes(), {stride + (is_line ? 1 : 0), is_line ? 1U : 2U});
+  ops::Work work = ops::work_of({weight.sizes(), groups, g.transposed, has_unit_steps, overlaps,
                                  static_cast<double>(input.numel()), static_cast<double>(out.numel())});
   work.numbers = numbers;
-  // A transposed one is a small product for each place of the patch that a pixel makes.
-  constexpr double kOfPatches = 2;
+  // A transposed one is a small product for each place of the patch that a pixel makes. Those that overlap are
+  // measured.
+  const double of_patches = g.transposed && !overlaps ? 2 : 1;
   // Others have a pointer for each tap of each pixel of an image, which every call reads.
   constexpr double kNsOfPointer = 0.4;
   const double taps = g.transposed || g.kernel.h * g.kernel.w == 1 ? 0 : double{1} * g.kernel.h * g.kernel.w;
@@ -188,8 +192,8 @@ Error offer_convolution(const Geometry& g, const Tensor& input, const Tensor& we
   for (const Tensor& image : {input, out}) {
     transposed += is_channels_innermost(image) ? 0 : static_cast<double>(image.nbytes());
   }
-  return runtime::offer(state, (g.transposed ? kOfPatches : 1) * runtime::cost_here(work, kCosts) +
-                                   taps * pixels * kNsOfPointer + transposed * kNsOfByte);
+  return runtime::offer(
+      state, of_patches * runtime::cost_here(work, kCosts) + taps * pixels * kNsOfPointer + transposed * kNsOfByte);
 }
 
 }  // namespace et::backends::xnnpack

@@ -19,7 +19,7 @@ WorkKind kind_of(const ConvolutionForm& c) {
   const int64_t longest = *std::max_element(weight.begin() + 2, weight.end());
   const bool is_line = weight.size() == 3;
   if (c.is_transposed) {
-    return WorkKind::convolution;
+    return c.overlaps ? WorkKind::transposed_overlap : WorkKind::convolution;
   }
   if (c.groups > 1 && weight[1] == 1) {
     return is_line ? WorkKind::line_depthwise : longest > 5 ? WorkKind::depthwise_large : WorkKind::depthwise_small;
@@ -48,6 +48,15 @@ double reading_of(const Work& work, double numbers, double tile_rows, const Work
 
 const WorkCosts kKernelCosts = {kTable, {{1, 2}, {1, 4}, {1, 8}, {1, 8}, {1, 2}}, true};
 
+bool windows_overlap(Span<const int64_t> weight, Span<const int64_t> stride) {
+  for (size_t d = 2; d < weight.size() && !stride.empty(); ++d) {
+    if (weight[d] > stride[std::min(d - 2, stride.size() - 1)]) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Work work_of(const ConvolutionForm& c) {
   double numbers = 1;
   for (const int64_t size : c.weight) {
@@ -59,6 +68,9 @@ Work work_of(const ConvolutionForm& c) {
   if (!c.is_transposed && c.weight[1] > 1) {
     work.columns = first / static_cast<double>(c.groups);
     work.rows = c.results / first;
+  } else if (work.kind == WorkKind::transposed_overlap) {
+    work.columns = static_cast<double>(c.weight[1]);
+    work.rows = c.inputs / first;
   }
   return work;
 }

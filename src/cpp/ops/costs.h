@@ -36,8 +36,11 @@ struct ConvolutionForm {
   int64_t groups;
   bool is_transposed;
   bool has_unit_steps;     ///< strides and dilations of 1
+  bool overlaps;           ///< windows_overlap()
   double inputs, results;  ///< elements of the images
 };
+/// True where a kernel is longer than its stride, of which there is one, or one for each dimension.
+bool windows_overlap(Span<const int64_t> weight, Span<const int64_t> stride);
 Work work_of(const ConvolutionForm& convolution);
 /// Of rows of `depth` numbers and a constant matrix.
 Work work_of_product(double rows, double columns, double depth);

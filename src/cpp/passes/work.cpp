@@ -39,10 +39,12 @@ std::optional<Work> convolution_work(const ops::Convolution& convolution, const 
   for (const auto& dim : type(convolution.weight()).dims) {
     weight.push_back(dim.max);
   }
+  const std::vector<int64_t> stride = ints_of(convolution.stride()).value_or(std::vector<int64_t>{});
   return ops::work_of({{weight.data(), weight.size()},
                        int_of(convolution.groups()).value_or(1),
                        int_of(convolution.transposed()).value_or(0) != 0,
                        all_are(convolution.stride(), 1) && all_are(convolution.dilation(), 1),
+                       ops::windows_overlap({weight.data(), weight.size()}, {stride.data(), stride.size()}),
                        elements(type(convolution.input())),
                        elements(result)});
 }

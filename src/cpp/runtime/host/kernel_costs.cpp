@@ -50,7 +50,8 @@ ops::TargetIsa this_isa() {
 
 ops::Work work_of(const ConvolutionWork& c) {
   return ops::work_of({c.weight, c.groups, c.is_transposed, are_ones(*c.stride) && are_ones(*c.dilation),
-                       static_cast<double>(c.input.numel()), static_cast<double>(c.out.numel())});
+                       ops::windows_overlap(c.weight, c.stride->to_int_list()), static_cast<double>(c.input.numel()),
+                       static_cast<double>(c.out.numel())});
 }
 
 double cost_here(const ops::Work& work, const ops::WorkCosts& costs) {

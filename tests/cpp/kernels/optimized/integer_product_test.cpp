@@ -174,7 +174,7 @@ TEST(IntegerProduct, OffersWhatWasMeasured) {
     const std::vector<int64_t>& out = c.output;
     const auto results = static_cast<double>(out[0] * out[1] * out[2] * out[3]);
     ops::Work work =
-        ops::work_of(ops::ConvolutionForm{{c.weight.data(), c.weight.size()}, groups, false, true, 0, results});
+        ops::work_of(ops::ConvolutionForm{{c.weight.data(), c.weight.size()}, groups, false, true, false, 0, results});
     work.kind = kind;
     work.numbers = ops::WorkNumbers::int8;
     EXPECT_DOUBLE_EQ(call_of(c, kChannelsLast, kChannelsLast, groups, 5).offered(kWindows),

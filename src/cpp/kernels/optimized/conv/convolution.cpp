@@ -249,17 +249,23 @@ bool fits_convolution(Arguments args) {
 Error prepare_planes(runtime::PrepareContext& context, Arguments args, void** state) {
   using namespace ops::arguments::et_convolution_clamp;
   const EValue& out = *args[args.size() - 1];
-  if (!has_constant_planes(context, args) || !fits_convolution(args) || args[kGroups]->number_as_int() != 1) {
+  const bool is_transposed = args[kTransposed]->number_as_bool();
+  if (!has_constant_planes(context, args, is_transposed) || !fits_convolution(args) ||
+      args[kGroups]->number_as_int() != 1) {
     return Error::NotSupported;
   }
   ops::Work work = work_of(args);
-  work.kind = ops::WorkKind::convolution;
+  if (is_transposed && work.kind != ops::WorkKind::transposed_overlap) {
+    return Error::NotSupported;  // transposed_convolution.cpp
+  }
+  work.kind = is_transposed ? work.kind : ops::WorkKind::convolution;
   std::swap(work.rows, work.columns);  // windows are the matrix, read and packed once
-  constexpr double kOfPacking = 1.25;  // both sides are packed: 22 to 23 ps a multiplication where others take 18
-  constexpr double kNsOfClamp = 0.1;   // of a result, in a second pass
+  const double of_packing =
+      is_transposed ? 1 : 1.25;       // of both sides: 22 to 23 ps a multiplication where others take 18
+  constexpr double kNsOfClamp = 0.1;  // of a result, in a second pass
   const double clamps = args.size() > kOut ? kNsOfClamp * static_cast<double>(out.to_tensor().numel()) : 0;
   return *state == nullptr ? Error::Ok
-                           : runtime::offer(state, clamps + kOfPacking * runtime::cost_here(work, ops::kKernelCosts));
+                           : runtime::offer(state, clamps + of_packing * runtime::cost_here(work, ops::kKernelCosts));
 }
 
 template <auto Function>

@@ -12,7 +12,7 @@ inline constexpr uint8_t kPriorityPlanes = kPriorityGroups + 1;
 inline constexpr uint8_t kPriorityPlaneDepthwise = kPriorityGroups + 2;
 
 /// True for a convolution of row-major images or lines, with a constant filter and a geometry that never changes.
-inline bool has_constant_planes(const runtime::PrepareContext& context, Arguments args) {
+inline bool has_constant_planes(const runtime::PrepareContext& context, Arguments args, bool is_transposed = false) {
   using namespace ops::arguments::et_convolution_clamp;
   const EValue& bias = *args[kBias];
   for (size_t i = kStride; i < args.size(); ++i) {
@@ -30,8 +30,10 @@ inline bool has_constant_planes(const runtime::PrepareContext& context, Argument
   }
   const Tensor weight = args[kWeight]->to_tensor();
   const auto rank = weight.dim();
+  const int channels_dim = is_transposed ? 1 : 0;
   return (rank == 3 || rank == 4) && args[kInput]->to_tensor().dim() == rank && is_float_or_none(bias) &&
-         (bias.is_none() || bias.to_tensor().numel() == weight.size(0)) && !args[kTransposed]->number_as_bool();
+         (bias.is_none() || bias.to_tensor().numel() == weight.size(channels_dim)) &&
+         args[kTransposed]->number_as_bool() == is_transposed;
 }
 
 }  // namespace et::kernels::optimized::conv

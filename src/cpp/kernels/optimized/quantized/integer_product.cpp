@@ -51,6 +51,9 @@ struct Packing {
   /// One column of the matrix in the order of a window.
   void read(size_t column, int8_t* buffer, int8_t* to) const {
     const size_t depth = product->depth(), taps = product->taps, channels = product->group_channels();
+    if (matrix->row != nullptr) {
+      return matrix->row->read(static_cast<const int8_t*>(matrix->numbers), column, channels, to);
+    }
     const int8_t* from = static_cast<const int8_t*>(matrix->numbers) + column * depth;
     if (matrix->is_packed) {
       unpack_nibbles(static_cast<const uint8_t*>(matrix->numbers) + column * packed_count(depth), depth, buffer);
@@ -225,6 +228,29 @@ Result<void*> pack(void* argument) {
 
 }  // namespace
 
+void StrideRow::read(const int8_t* filter, size_t column, size_t channels, int8_t* to) const {
+  const size_t first_w = column / out_channels, last_h = taps_h() - 1, last_w = taps_w() - 1;
+  for (size_t h = 0; h <= last_h; ++h) {
+    for (size_t w = 0; w <= last_w; ++w, to += channels) {
+      // The nearest input pixel, which is the last of a window, meets the first taps.
+      const size_t y = row + (last_h - h) * stride_h, x = first_w + (last_w - w) * stride_w;
+      const bool is_inside = y < kernel_h && x < kernel_w;
+      const int8_t* const tap = filter + (column % out_channels) * out_step + (is_inside ? y * h_step + x * w_step : 0);
+      for (size_t c = 0; c < channels; ++c) {
+        to[c] = is_inside ? tap[c * in_step] : int8_t{0};
+      }
+    }
+  }
+}
+
+uint64_t StrideRow::key() const {
+  uint64_t key = uint64_t{1} << 19 | (w_step == 1 ? 1 : 0);  // the first bit is that of a number of groups
+  for (const size_t number : {kernel_h, kernel_w, stride_h, stride_w, row}) {
+    key = key << 8 | number;
+  }
+  return key << 4;
+}
+
 void choose_form(const Tensor& out, IntegerProduct* product, ops::Work* work) {
   constexpr size_t kLeastChannels = 16;  // fewer are transforms above all
   IntegerProduct& p = *product;
@@ -253,8 +279,9 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   std::fill_n(scales, padded, 0.0f);
   const uint64_t form = (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) |
                         (p.form == IntegerForm::kPatches ? 4 : 0) | (are_bytes_faster(p) ? 8 : 0);
-  const runtime::SharedCache::Key key{&kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
-                                      uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
+  const runtime::SharedCache::Key key{
+      &kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
+      matrix.row != nullptr ? matrix.row->key() | form : uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   p.form = static_cast<const PackedHeader*>(packed)->form;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);
@@ -285,7 +312,9 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   }
   p.biases = biases;
   p.scales = scales;
-  context.shared()->release(matrix.numbers);
+  if (matrix.row == nullptr) {
+    context.shared()->release(matrix.numbers);
+  }
   return Error::Ok;
 }
 

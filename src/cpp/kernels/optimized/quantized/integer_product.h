@@ -47,9 +47,10 @@ struct IntegerProduct : RowConvolution {
   FloatResults floats;    ///< of a call
 
   size_t group_channels() const { return channels / groups; }
-  /// Windows are rows of the image.
+  /// Windows are rows of the image. (Of a transposed one they may be fewer, or stand beside it.)
   bool has_rows() const {
-    return taps == 1 && groups == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0;
+    return taps == 1 && groups == 1 && stride_h == 1 && stride_w == 1 && pad_h == 0 && pad_w == 0 && in_h == out_h &&
+           in_w == out_w;
   }
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
@@ -68,11 +69,29 @@ inline IntegerProduct product_of_rows(size_t depth, size_t columns) {
   return p;
 }
 
+/// One row of the stride of a transposed filter, [in, out, kernel_h, kernel_w] in either order: the taps that results
+/// meet whose rows are `row` beyond a multiple of the stride. It is a matrix of [stride_w, out] columns, whose windows
+/// have taps() rows and columns; taps beyond the filter are 0.
+struct StrideRow {
+  size_t kernel_h, kernel_w, stride_h, stride_w, row;
+  size_t out_channels;
+  size_t in_step, out_step, h_step, w_step;  ///< elements between neighbours of the filter
+
+  size_t taps_h() const { return row < kernel_h ? (kernel_h - row + stride_h - 1) / stride_h : 1; }
+  size_t taps_w() const { return (kernel_w + stride_w - 1) / stride_w; }
+  /// [taps, channels] of a column.
+  void read(const int8_t* filter, size_t column, size_t channels, int8_t* to) const;
+  /// Names it among all rows of filters; sizes are at most kMost.
+  static constexpr size_t kMost = 255;
+  uint64_t key() const;
+};
+
 /// Where a constant matrix stands: [columns, depth], where depth is [taps, channels], or [channels, taps].
 struct IntegerMatrix {
-  const void* numbers;      ///< int8, or two columns of the depth a byte (numerics/nibbles.h)
-  bool is_packed;           ///< the latter
-  bool has_channels_first;  ///< [channels, taps]
+  const void* numbers;             ///< int8, or two columns of the depth a byte (numerics/nibbles.h)
+  bool is_packed;                  ///< the latter
+  bool has_channels_first;         ///< [channels, taps]
+  const StrideRow* row = nullptr;  ///< of a transposed filter at `numbers`, which is not let go then
 };
 
 /// Decides whether windows that give `out` are multiplied as patches, and what kind of work the tables have for it.
