@@ -70,7 +70,7 @@ Work work_of(const ConvolutionForm& c) {
     work.rows = c.results / first;
   } else if (work.kind == WorkKind::transposed_overlap) {
     work.columns = static_cast<double>(c.weight[1]);
-    work.rows = c.inputs / first;
+    work.rows = c.results / work.columns;
   }
   return work;
 }

@@ -1,12 +1,12 @@
 // Transposed convolution without overlap: sizes around the tiles of pixels and the strips, filter orders, and what is
-// not taken.
+// not taken. With overlap: any sizes, lines and images, in both orders.
 
 #include <limits>
 
 #include "filter_forms.h"
 #include "instruction_sets.h"
 #include "kernel_harness.h"
-#include "kernels/optimized/vec/priorities.h"
+#include "kernels/optimized/conv/planes.h"
 
 namespace et::kernels::testing {
 namespace {
@@ -92,6 +92,43 @@ TEST(TransposedConvolution, EveryInstructionSet) {
     expect_same({1, 45, 19, 17, 18, 2, 2}, {});
     expect_same({2, 5, 9, 3, 1, 3, 1}, {});
   });
+}
+
+TEST(TransposedConvolution, AnyOverlap) {
+  std::mt19937 random(35);
+  const auto draw = [&](int64_t least, int64_t most) {
+    return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
+  };
+  for (int i = 0; i < 200; ++i) {
+    const int64_t batch = draw(1, 2), in = draw(4, 40), out = draw(1, 20);
+    std::vector<int64_t> input = {batch, in}, filter = {in, out}, stride, padding, extra, result = {batch, out};
+    for (int64_t d = 0, count = draw(1, 2); d < count; ++d) {
+      stride.push_back(draw(1, 3));
+      extra.push_back(draw(0, stride.back() - 1));
+      input.push_back(draw(1, 9));
+      filter.push_back(stride.back() + (d == 0 ? draw(1, 4) : draw(0, 3)));
+      const int64_t whole = (input.back() - 1) * stride.back() + filter.back() + extra.back();
+      padding.push_back(draw(0, (whole - 1) / 2));
+      result.push_back(whole - 2 * padding.back());
+    }
+    const Order before = draw(0, 1) == 0 ? kRowMajor : kChannelsLast, after = draw(0, 1) == 0 ? before : kRowMajor;
+    FilterForm form;
+    form.bias = draw(0, 1) == 0;
+    form.clamp = draw(0, 1) == 0;
+    SCOPED_TRACE(::testing::Message() << "input " << ::testing::PrintToString(input) << " in order " << before
+                                      << ", filter " << ::testing::PrintToString(filter) << ", stride "
+                                      << ::testing::PrintToString(stride) << ", padding "
+                                      << ::testing::PrintToString(padding) << ", output in order " << after);
+    Call call(convolution_of(form));
+    call.tensor(input, before).constant(filter);
+    form.bias ? call.constant({out}) : call.none();
+    call.list(stride).list(padding).list({1}).flag(true).list(extra).integer(1);
+    if (form.clamp) {
+      call.number(-5.0).number(8.0);
+    }
+    // Here a sum is one of sums over channels, there it has one order: up to 2.2e-6 of the largest apart.
+    call.out(result, after).expect_same(optimized::conv::kPriorityPlanes, 4e-6);
+  }
 }
 
 TEST(TransposedConvolution, TakesOnlyWhatItIsMadeFor) {

@@ -16,6 +16,7 @@
 #include "kernels/optimized/conv/direct_convolution.h"
 #include "kernels/optimized/conv/integer_convolution.h"
 #include "kernels/optimized/conv/planes.h"
+#include "kernels/optimized/move/strided_copy.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/arithmetic.h"
@@ -39,6 +40,7 @@ struct Slice {
   const char* weight;
   const char* bias;  // nullptr: none
   char* out;
+  bool has_channels_inside = false;  // the input, of a transposed one
 };
 
 template <typename T>
@@ -116,7 +118,9 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T
   const int64_t taps = has_input ? p.taps() : 0;
   const int64_t step = has_input ? channels_at_once(p) : p.out_channels;
   T* const to = sums != nullptr ? sums : reinterpret_cast<T*>(slice.out);
-  const matmul::StridedMatrix input{slice.input, p.dtype, 1, positions};
+  const matmul::StridedMatrix input = slice.has_channels_inside
+                                          ? matmul::StridedMatrix{slice.input, p.dtype, p.in_channels, 1}
+                                          : matmul::StridedMatrix{slice.input, p.dtype, 1, positions};
   for (int64_t first = 0; first < p.out_channels; first += step) {
     const int64_t channels = std::min(step, p.out_channels - first);
     const auto offset = first * taps * static_cast<int64_t>(element_size(p.dtype));
@@ -140,13 +144,25 @@ Error transposed(KernelContext& context, const Problem& p, const Slice& slice, T
           }
         });
   }
-  if (sums != nullptr) {
+  if (sums != nullptr && p.dtype != dtype_of<T>) {
     portable::store(p.dtype, sums, p.out_channels * plane_size, slice.out, 1);
   }
   return Error::Ok;
 }
 
-/// All images and groups, with sums of type T.
+/// Planes of T to an image whose channels lie innermost.
+template <typename T>
+void store_inside(KernelContext& context, const Problem& p, const T* planes, char* out) {
+  const int64_t positions = p.positions_out();
+  const int64_t sizes[] = {positions, p.out_channels}, from[] = {1, positions}, to[] = {p.out_channels, 1};
+  char* const data = reinterpret_cast<char*>(const_cast<T*>(planes));  // a Window is of either side
+  const portable::Window inside{out, portable::Sizes({sizes, 2}), portable::Sizes({to, 2}), p.dtype};
+  move::copy_elements(context, {data, inside.sizes, portable::Sizes({from, 2}), p.dtype}, inside);
+}
+
+bool has_planes(const Tensor& image) { return runtime::is_contiguous_dim_order(runtime::dim_order(image)); }
+
+/// All images and groups, with sums of type T. Those of a transposed one may have channels innermost (prepare_planes).
 template <typename T>
 Error convolve(KernelContext& context, const Problem& p, const Tensor& input, const Tensor& weight,
                const OptionalTensor& bias, bool is_transposed, const Tensor& out) {
@@ -164,7 +180,8 @@ Error convolve(KernelContext& context, const Problem& p, const Tensor& input, co
     ET_TRY(void* const memory, context.allocate_temp(nbytes));
     products = static_cast<T*>(memory);
   }
-  if (p.dtype != dtype_of<T>) {
+  const bool in_inside = !has_planes(input), out_inside = !has_planes(out);
+  if (p.dtype != dtype_of<T> || out_inside) {
     ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(out_elements) * sizeof(T)));
     sums = static_cast<T*>(memory);
   }
@@ -176,9 +193,12 @@ Error convolve(KernelContext& context, const Problem& p, const Tensor& input, co
     const Slice slice{static_cast<const char*>(input.const_data_ptr()) + i * in_elements * size,
                       static_cast<const char*>(weight.const_data_ptr()) + group * weight_elements * size,
                       bias ? static_cast<const char*>(bias->const_data_ptr()) + group * p.out_channels * size : nullptr,
-                      static_cast<char*>(out.mutable_data_ptr()) + i * out_elements * size};
+                      static_cast<char*>(out.mutable_data_ptr()) + i * out_elements * size, in_inside};
     ET_RETURN_IF_ERROR(is_transposed ? transposed<T>(context, p, slice, products, sums)
                                      : forward<T>(context, p, slice, sums));
+    if (out_inside) {
+      store_inside(context, p, sums, slice.out);
+    }
   }
   return Error::Ok;
 }
@@ -216,8 +236,9 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
 }
 
 /// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,
-/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none.
-bool fits_convolution(Arguments args) {
+/// row-major, and enough channels in a group that a product of matrices pays, or one that needs none. `in_any_order`:
+/// the images, but not the filter, may have channels innermost.
+bool has_form(Arguments args, bool in_any_order) {
   const Tensor input = args[0]->to_tensor();
   const Tensor weight = args[1]->to_tensor();
   const ScalarType dtype = input.scalar_type();
@@ -226,7 +247,10 @@ bool fits_convolution(Arguments args) {
     return false;
   }
   for (const size_t i : {size_t{0}, size_t{1}, size_t{2}, args.size() - 1}) {
-    if (!args[i]->is_none() && (args[i]->to_tensor().scalar_type() != dtype || !is_row_major(*args[i]))) {
+    const bool is_image = i == 0 || i == args.size() - 1;
+    if (!args[i]->is_none() &&
+        (args[i]->to_tensor().scalar_type() != dtype ||
+         !(is_row_major(*args[i]) || (in_any_order && is_image && is_channels_last(*args[i]))))) {
       return false;
     }
   }
@@ -245,12 +269,15 @@ bool fits_convolution(Arguments args) {
   return groups > 0 && (direct || by_rows || weight.size(0) / groups >= kFew);
 }
 
-/// Float images whose channels lie outermost, a constant filter of one group: a library transposes them.
+bool fits_convolution(Arguments args) { return has_form(args, false); }
+
+/// Float images whose channels lie outermost, a constant filter of one group: a library transposes them. Transposed
+/// ones whose windows overlap, too, in either order.
 Error prepare_planes(runtime::PrepareContext& context, Arguments args, void** state) {
   using namespace ops::arguments::et_convolution_clamp;
   const EValue& out = *args[args.size() - 1];
   const bool is_transposed = args[kTransposed]->number_as_bool();
-  if (!has_constant_planes(context, args, is_transposed) || !fits_convolution(args) ||
+  if (!has_constant_planes(context, args, is_transposed) || !has_form(args, is_transposed) ||
       args[kGroups]->number_as_int() != 1) {
     return Error::NotSupported;
   }
@@ -260,12 +287,15 @@ Error prepare_planes(runtime::PrepareContext& context, Arguments args, void** st
   }
   work.kind = is_transposed ? work.kind : ops::WorkKind::convolution;
   std::swap(work.rows, work.columns);  // windows are the matrix, read and packed once
-  const double of_packing =
-      is_transposed ? 1 : 1.25;       // of both sides: 22 to 23 ps a multiplication where others take 18
+  // Both sides are packed: 22 to 23 ps a multiplication where others take 18. The cost of transposed ones is measured
+  // so, but for many pixels: each number of the filter takes a nanosecond.
+  const double of_packing = is_transposed ? 1 : 1.25;
+  const double filter_ns = is_transposed ? static_cast<double>(args[kWeight]->to_tensor().numel()) : 0;
   constexpr double kNsOfClamp = 0.1;  // of a result, in a second pass
   const double clamps = args.size() > kOut ? kNsOfClamp * static_cast<double>(out.to_tensor().numel()) : 0;
-  return *state == nullptr ? Error::Ok
-                           : runtime::offer(state, clamps + of_packing * runtime::cost_here(work, ops::kKernelCosts));
+  return *state == nullptr
+             ? Error::Ok
+             : runtime::offer(state, filter_ns + clamps + of_packing * runtime::cost_here(work, ops::kKernelCosts));
 }
 
 template <auto Function>

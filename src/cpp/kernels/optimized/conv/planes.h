@@ -24,7 +24,8 @@ inline bool has_constant_planes(const runtime::PrepareContext& context, Argument
     return false;
   }
   for (const size_t i : {size_t{kInput}, size_t{kWeight}, args.size() - 1}) {
-    if (!is_float(*args[i]) || !is_row_major(*args[i])) {
+    const bool is_other_order = is_transposed && i != kWeight && is_channels_last(*args[i]);
+    if (!is_float(*args[i]) || !(is_row_major(*args[i]) || is_other_order)) {
       return false;
     }
   }
