@@ -56,7 +56,8 @@ TEST(QuantizedTransposedConvolution, AnySizes) {
   for (int i = 0; i < 400; ++i) {
     std::vector<Line> lines(static_cast<size_t>(draw(1, 2)));
     for (Line& line : lines) {
-      line = {draw(1, 9), draw(1, 6), draw(1, 4)};
+      line = {draw(1, 9), draw(1, 6)};
+      line.stride = draw(1, std::min<int64_t>(4, 2 * line.kernel));
       line.extra = draw(0, line.stride - 1);
       line.padding = draw(0, std::max<int64_t>(0, (line.output() - 1) / 2));
     }
@@ -83,6 +84,7 @@ TEST(QuantizedTransposedConvolution, TakesOnlyWhatItIsMadeFor) {
   EXPECT_FALSE(fits(transposed(1, 4, 6, {{5, 3, 2, 0, 0, 2}})));
   EXPECT_FALSE(fits(transposed(1, 4, 6, {{5, 3, 2, 0, 2}})));
   EXPECT_FALSE(fits(transposed(1, 4, 6, {{5, 256, 2}})));
+  EXPECT_FALSE(fits(transposed(1, 4, 6, {{5, 1, 5}})));  // four products of zeros beside one
   EXPECT_FALSE(fits(transposed(1, 4, 6, {{5, 3, 2}, {5, 3, 2}, {5, 3, 2}})));
   IntegerConvolution plain = transposed(1, 4, 4, {{5, 3, 1, 1}});
   plain.output_padding.clear();

@@ -1,9 +1,9 @@
 // et::quantized_convolution, transposed, with a constant int8 filter, on images of int8 in one or two dimensions and
 // either order. Sums, scales and rounding are those of the plain kernel (docs/reference/numerics.md), bit for bit.
 //
-// Results whose places differ by a multiple of the stride meet the same taps of the filter. So all results of one row
-// of the stride are one convolution of step 1, whose columns are the places in that row times the channels, and a pixel
-// of its result is a run of neighbours in the output: windows are rows of a product (integer_product.h).
+// Results whose places differ by a multiple of the stride meet the same taps of the filter. So all of one row of the
+// stride are one convolution of step 1, with a column for each place in that row and each channel. A pixel of its
+// result is a run of neighbours in the output. Windows are rows of a product (integer_product.h).
 
 #include <algorithm>
 
@@ -30,8 +30,15 @@ struct TransposedConvolution {
 
   int64_t out_h(int64_t in) const { return extent(in, filter.kernel_h, filter.stride_h, pad_h, extra_h); }
   int64_t out_w(int64_t in) const { return extent(in, filter.kernel_w, filter.stride_w, pad_w, extra_w); }
-  /// Pixels of a row's product along a line of the image, up to the last result.
+  /// Pixels of a row's product along a line of the image, and down an image, up to the last result.
   int64_t across(int64_t out_w) const { return (pad_w + out_w - 1) / static_cast<int64_t>(filter.stride_w) + 1; }
+  int64_t down(int64_t out_h) const { return (pad_h + out_h - 1) / static_cast<int64_t>(filter.stride_h) + 1; }
+  /// Numbers of the packed filter, taps beside it included, over those of the filter.
+  double growth() const {
+    const StrideRow& f = filter;
+    return static_cast<double>(f.taps_h() * f.stride_h * f.taps_w() * f.stride_w) /
+           static_cast<double>(f.kernel_h * f.kernel_w);
+  }
 
  private:
   static int64_t extent(int64_t in, size_t kernel, size_t stride, int64_t pad, int64_t extra) {
@@ -84,7 +91,8 @@ bool read(const runtime::PrepareContext& context, Arguments args, TransposedConv
   f.out_step = is_innermost ? 1 : h * w;
   f.w_step = is_innermost ? f.out_channels : 1;
   f.h_step = w * f.w_step;
-  return std::max({h, w, f.stride_h, f.stride_w}) <= StrideRow::kMost &&
+  constexpr double kMostGrowth = 4;  // beyond it products are of zeros above all
+  return std::max({h, w, f.stride_h, f.stride_w}) <= StrideRow::kMost && t->growth() <= kMostGrowth &&
          read_affine(args,
                      {kInputScale, kInputZeroPoint, kWeightScales, kBias, kOutputScale, kOutputZeroPoint, kOutputMin,
                       kOutputMax},
@@ -124,7 +132,13 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   if (context.shared() == nullptr || !read(context, args, &t, &c)) {
     return Error::NotSupported;
   }
-  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
+  // Windows that reach over the ends of the image, and taps beside the filter, are multiplied, too.
+  const Tensor input = args[kInput]->to_tensor(), out = args[kOut]->to_tensor();
+  const bool is_line = input.dim() == 3;
+  const int64_t pixels = input.size(-1) * (is_line ? 1 : input.size(2));
+  const double windows = static_cast<double>(t.across(out.size(-1)) * t.down(is_line ? 1 : out.size(2)));
+  const double factor = t.growth() * windows / static_cast<double>(std::max<int64_t>(pixels, 1));
+  ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts, factor));
   const StrideRow& f = t.filter;
   if (!c.has_one_scale) {
     ET_TRY(c.weight_scales, repeated(context, c.weight_scales, f.out_channels, f.stride_w));
@@ -188,10 +202,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   }
   const int64_t across = t.across(out_w), line = across * static_cast<int64_t>(f.stride_w) * channels;
   const auto stride = static_cast<int64_t>(f.stride_h);
-  const int64_t most = (t.pad_h + out_h - 1) / stride + 1;
-  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(batch * most * line)));
+  ET_TRY(void* const memory, context.allocate_temp(static_cast<size_t>(batch * t.down(out_h) * line)));
   auto* const results = static_cast<int8_t*>(memory);
-  for (int64_t row = 0; row < stride; ++row) {
+  for (int64_t row = 0; row < stride && !context.cancelled(); ++row) {
     // Rows of the product that stand in the output: from `first` on.
     const int64_t first = std::max<int64_t>(0, (t.pad_h - row + stride - 1) / stride);
     const int64_t count = (t.pad_h + out_h - 1 - row) / stride + 1 - first;
