@@ -162,6 +162,17 @@ inline bool read_affine(Arguments args, const AffinePlaces& at, int64_t channels
   return true;
 }
 
+/// All but the input is what it was at load.
+inline bool has_constant_rest(const runtime::PrepareContext& context, Arguments args) {
+  using namespace ops::arguments::et_quantized_convolution;
+  for (size_t i = 0; i < kOut; ++i) {
+    if (i != kInput && !args[i]->is_none() && !context.is_constant(*args[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// False for a call that is of another kind. Groups and the filter's sizes are left to the caller.
 inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
                                        QuantizedConvolution* c) {
@@ -170,14 +181,9 @@ inline bool read_quantized_convolution(const runtime::PrepareContext& context, A
     return args[i]->is_tensor() && args[i]->to_tensor().scalar_type() == ScalarType::Char &&
            args[i]->to_tensor().dim() == 4;
   };
-  for (size_t i = 0; i < kOut; ++i) {
-    if (i != kInput && !args[i]->is_none() && !context.is_constant(*args[i])) {
-      return false;
-    }
-  }
-  if (!is_image(kInput) || !is_image(kWeight) || !is_image(kOut) || !is_channels_last(*args[kInput]) ||
-      !is_channels_last(*args[kOut]) || !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) ||
-      args[kTransposed]->number_as_bool()) {
+  if (!has_constant_rest(context, args) || !is_image(kInput) || !is_image(kWeight) || !is_image(kOut) ||
+      !is_channels_last(*args[kInput]) || !is_channels_last(*args[kOut]) ||
+      !(is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) || args[kTransposed]->number_as_bool()) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();

@@ -56,10 +56,8 @@ bool read_steps(const EValue& list, bool is_line, int64_t least, int64_t of_line
 }
 
 bool read(const runtime::PrepareContext& context, Arguments args, TransposedConvolution* t, QuantizedConvolution* c) {
-  for (size_t i = 0; i < kOut; ++i) {
-    if (i != kInput && !args[i]->is_none() && !context.is_constant(*args[i])) {
-      return false;
-    }
+  if (!has_constant_rest(context, args)) {
+    return false;
   }
   for (const size_t i : {kInput, kWeight, kOut}) {
     if (!args[i]->is_tensor() || args[i]->to_tensor().scalar_type() != ScalarType::Char ||
@@ -186,8 +184,8 @@ Error run(KernelContext& context, Arguments args, void* state) {
                      f.kernel_w, in_h, in_w);
   portable::Sizes sizes(input.sizes());
   sizes[1] = channels;
-  sizes[sizes.size() - 2] = is_line ? channels : out_h;
-  sizes[sizes.size() - 1] = out_w;
+  sizes[2] = out_h;
+  sizes[input.dim() - 1] = out_w;
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
     return Error::Ok;
