@@ -10,8 +10,23 @@ namespace et::backends::xnnpack {
 inline constexpr ops::WorkCost kCostTable[] = {
 #include "backends/xnnpack/costs/costs.def"
 };
+/// Products and softmax run as kernels without a delegate, too. None of those quantizes images at the call.
+constexpr bool has_kernel(const ops::Work& work) {
+  switch (work.kind) {
+    case ops::WorkKind::linear:
+    case ops::WorkKind::linear_row:
+    case ops::WorkKind::matmul:
+    case ops::WorkKind::matmul_line:
+    case ops::WorkKind::softmax: return true;
+    case ops::WorkKind::pooling: return false;
+    default: return ops::is_on_images(work.kind) && work.numbers != ops::WorkNumbers::dynamic;
+  }
+}
+
 /// Tiles are those of its products of floats. It takes all columns before the next tile of rows: where the caches hold
-/// no such matrix, rows of 2 to 200 take 41 to 50 ps a multiplication (AVX2; ours 20).
-inline constexpr ops::WorkCosts kCosts = {kCostTable, {{4, 8}, {5, 16}, {7, 32}, {7, 32}, {6, 8}}, true, 1 << 22};
+/// no such matrix, rows of 2 to 200 take 41 to 50 ps a multiplication (AVX2; ours 20). Between 2^21 and 2^22 numbers a
+/// row takes a fifth of a multiplication more for each.
+inline constexpr ops::WorkCosts kCosts = {
+    kCostTable, {{4, 8}, {5, 16}, {7, 32}, {7, 32}, {6, 8}}, &has_kernel, 1 << 22, {1 << 21, 0.2}};
 
 }  // namespace et::backends::xnnpack

@@ -10,7 +10,7 @@
 ///      └─▶└──▶└──▶└      {b} and {d} are two parts, and {a, b} is one
 ///
 /// Requires: Stage::kEdge, verified. Ensures: no node is tagged; verified again.
-/// Place: between passes::before_cut() and passes::after_cut().
+/// Place: between passes::before_delegation() and passes::after_delegation().
 #pragma once
 
 #include <map>

@@ -25,7 +25,7 @@ struct PartWork {
     for (const ir::Node* node : part) {
       if (const std::optional<Work> work = passes::work_of(*node)) {
         of_both.push_back(*work);
-        has_images = has_images || work->kind <= WorkKind::line_1x1 || work->kind == WorkKind::pooling;
+        has_images = has_images || ops::is_on_images(work->kind);
       }
     }
     if (!has_images) {
@@ -84,10 +84,9 @@ std::string microseconds(double nanoseconds) {
 
 double kernel_cost(const Work& work, TargetIsa isa, const WorkCosts& backend) {
   const std::optional<double> own = ops::cost_of(work, isa, ops::kKernelCosts);
-  // No kernel of a library quantizes images at the call.
-  const bool is_dynamic_image = work.numbers == ops::WorkNumbers::dynamic && work.kind < WorkKind::linear;
-  const bool has_library = backend.has_kernels && work.kind <= WorkKind::softmax && !is_dynamic_image;
-  return !own ? in_backend(work, isa, backend) : has_library ? std::min(*own, in_backend(work, isa, backend)) : *own;
+  const bool is_kernel_of_backend = backend.has_kernel != nullptr && backend.has_kernel(work);
+  const double there = in_backend(work, isa, backend);
+  return !own ? there : is_kernel_of_backend ? std::min(*own, there) : *own;
 }
 
 std::optional<Verdict> weigh_part(Span<ir::Node* const> part, const WorkCosts* backend_costs,

@@ -43,12 +43,12 @@ Error compile(const std::shared_ptr<ir::Program>& program, const CompileOptions&
   manager_options.on_pass = options.on_pass;
   passes::PassManager manager(std::move(manager_options));
 
-  ET_RETURN_IF_ERROR(manager.run(passes::before_cut(), *program, context));
+  ET_RETURN_IF_ERROR(manager.run(passes::before_delegation(), *program, context));
   const passes::BackendCompilers no_backends;
   ET_RETURN_IF_ERROR(delegation::outline_delegates(*program, options.delegation,
                                                    options.backends != nullptr ? *options.backends : no_backends,
                                                    diagnostics, &evaluator));
-  ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), *program, context));
+  ET_RETURN_IF_ERROR(manager.run(passes::after_delegation(), *program, context));
   passes::drop_unused_symbols(*program);
   if (options.kernels != nullptr) {
     ET_RETURN_IF_ERROR(check_kernels(*program, *options.kernels, options.target_kernels, diagnostics));

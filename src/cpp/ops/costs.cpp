@@ -37,16 +37,13 @@ double reading_of(const Work& work, double numbers, double tile_rows, const Work
   if (numbers > costs.numbers_read_once) {
     return std::max(once, work.rows);
   }
-  // Measured with linear layers of floats: a fifth of a multiplication for each row.
-  constexpr double kFarBeyondSecondCache = 1 << 21;
-  const bool is_again = work.kind == WorkKind::linear && is_floating(work) && numbers > kFarBeyondSecondCache &&
-                        !std::isinf(costs.numbers_read_once);
-  return once + (is_again ? 0.2 * up_to(work.rows, tile_rows) : 0);
+  const bool is_again = work.kind == WorkKind::linear && is_floating(work) && numbers > costs.rereading.numbers;
+  return once + (is_again ? costs.rereading.of_a_row * up_to(work.rows, tile_rows) : 0);
 }
 
 }  // namespace
 
-const WorkCosts kKernelCosts = {kTable, {{1, 2}, {1, 4}, {1, 8}, {1, 8}, {1, 2}}, true};
+const WorkCosts kKernelCosts = {kTable, {{1, 2}, {1, 4}, {1, 8}, {1, 8}, {1, 2}}};
 
 bool windows_overlap(Span<const int64_t> weight, Span<const int64_t> stride) {
   for (size_t d = 2; d < weight.size() && !stride.empty(); ++d) {

@@ -73,11 +73,15 @@ struct WorkCosts {
   struct Tile {
     double rows = 1, columns = 1;
   } tiles[std::size(kIsaNames)];
-  /// It serves products and softmax as kernels, too.
-  bool has_kernels = false;
-  /// Where finite, a constant matrix is read anew for each tile of rows. One of more numbers than this takes as long to
-  /// read as to multiply.
+  /// Whether it does some work as a kernel, too, without a delegate; null: none.
+  bool (*has_kernel)(const Work& work) = nullptr;
+  /// A constant matrix of more numbers is read anew for each row, which takes as long as to multiply it.
   double numbers_read_once = std::numeric_limits<double>::infinity();
+  /// Of a linear layer of floats with a larger matrix than `numbers`, each row takes so much of a multiplication more
+  /// for each of the matrix's numbers.
+  struct Rereading {
+    double numbers = std::numeric_limits<double>::infinity(), of_a_row = 0;
+  } rereading{};
 };
 
 /// Ours, whatever library may be beside them.

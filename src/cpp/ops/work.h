@@ -9,8 +9,21 @@ namespace et::ops {
 
 enum class WorkKind : uint8_t {
 #define ET_WORK(NAME) NAME,
+#define ET_WORK_ON_IMAGES(NAME) NAME,
 #include "ops/work.def"
 #undef ET_WORK
+#undef ET_WORK_ON_IMAGES
 };
+
+constexpr bool is_on_images(WorkKind kind) {
+  constexpr bool kOnImages[] = {
+#define ET_WORK(NAME) false,
+#define ET_WORK_ON_IMAGES(NAME) true,
+#include "ops/work.def"
+#undef ET_WORK
+#undef ET_WORK_ON_IMAGES
+  };
+  return kOnImages[static_cast<uint8_t>(kind)];
+}
 
 }  // namespace et::ops

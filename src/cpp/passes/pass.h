@@ -13,7 +13,7 @@
 ///       Result<Changed> run(ir::Graph& graph, PassContext& context) override;
 ///     };
 ///
-/// Place: run by pass_manager.h in the order of pipeline.cpp.
+/// Place: run by pass_manager.h in the order of pipeline.def.
 #pragma once
 
 #include <functional>

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "ir/verifier.h"
+#include "passes/pipeline.h"
 
 namespace et::passes {
 namespace {

@@ -1,15 +1,14 @@
 /// Runs passes in order, verifies the graph after each, dumps and skips by name.
 ///
 ///     PassManager manager(options);
-///     ET_RETURN_IF_ERROR(manager.run(before_cut(), program, context));
+///     ET_RETURN_IF_ERROR(manager.run(before_delegation(), program, context));
 ///     …outline delegates…
-///     ET_RETURN_IF_ERROR(manager.run(after_cut(), program, context));
+///     ET_RETURN_IF_ERROR(manager.run(after_delegation(), program, context));
 ///
-/// Place: driver/ and et_opt call it; pipeline.h has the orders.
+/// Place: driver/ and et_opt call it; pipeline.h has the passes and their order.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,12 +18,6 @@
 #include "passes/pass.h"
 
 namespace et::passes {
-
-/// A new pass of this id; nullptr when there is none.
-std::unique_ptr<Pass> make_pass(std::string_view id);
-
-/// One of every pass, in the order of passes.def.
-std::vector<std::unique_ptr<Pass>> all_passes();
 
 struct ManagerOptions {
   /// Ids of passes that are left out. Required ones (PassInfo) cannot be.

@@ -1,53 +1,44 @@
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
+
+#include "passes/all_passes.h"  // generated: the header of each pass
 
 namespace et::passes {
 namespace {
 
-constexpr std::string_view kBeforeCut[] = {
-    "canonicalise-dim-order",    // first: what follows compares types, and they shall not differ by order alone
-    "quantize-borders",          // before delegation, so that a backend sees integers come and go
-    "eliminate-no-ops",          // copies and views hide equal and constant expressions
-    "fold-constants",            // before CSE: folded subgraphs need no comparing
-    "fold-conv-batch-norm",      // before delegation, so that a backend gets one convolution; needs folded constants
-    "fold-quantize-dequantize",  // before delegation, so that a backend sees integers pass on
-    "eliminate-common-subexpressions",  // after folding has made constants of what fed them
-    "eliminate-dead-code",              // before delegation: a delegate shall not compute what nobody reads
+template <class P>
+std::unique_ptr<Pass> make() {
+  return std::make_unique<P>();
+}
+
+using Maker = std::unique_ptr<Pass> (*)();
+
+/// A place in the order.
+struct Place {
+  Maker make;
+  bool is_before_delegation;
 };
 
-constexpr std::string_view kAfterCut[] = {
-    "eliminate-no-ops",          // delegation leaves copies at its borders
-    "drop-unused-results",       // before fusion, so that it finds the operators that we have fast kernels for
-    "recognise-activations",     // before anything rewrites the arithmetic that they are made of
-    "recognise-norms",           // the same; before fuse-attention, which looks for softmax
-    "fuse-attention",            // before anything rewrites the products that it is made of
-    "fuse-linear",               // before fuse-activation, which knows linear; leaves transposes to fold-constants
-    "propagate-dequantize",      // before fuse-quantized, so that q/dq pairs stand next to what computes
-    "fold-quantize-dequantize",  // pairs that met
-    "fold-constants",            // integer weights that were moved
-    "fuse-lstm-gates",           // before fuse-quantized, which makes tables of activations
-    "fuse-gru-gates",            // the same
-    "fuse-quantized",            // before fuse-activation: clamps become ranges of integers
-    "eliminate-dead-code",       // before fuse-recurrent-steps: splits of integers that nobody reads any more
-    "fuse-recurrent-steps",      // after fuse-quantized, which makes the steps' products
-    "fuse-activation",           // before lift-scalars: bounds stay numbers
-    "fuse-integer-filters",      // after fuse-activation: the operator has the clamp's bounds
-    "lift-scalars",              // before folding: a lifted constant may be all that a node waits for
-    "fold-constants",            // what fusion prepared
-    "eliminate-common-subexpressions",  // also merges the constants that passes made
-    "eliminate-dead-code",              // last of the edge stage: lowering complains about operators without a kernel
-    "compress-sparse-weights",     // after folding, which makes weights; it needs the clamps that fuse-activation adds
-    "propagate-dim-order",         // after all fusion: it looks at what kernels will run; types change from here on
-    "fuse-separable-convolution",  // after dim orders: its kernel wants channels innermost, where convolutions take
-                                   // both
-    "to-out-variants",             // from here on nodes are kernel calls
-    "lower-loops",                 // before remove-views: the copies that loops need must not look like views
-    "remove-views",                // before write-backs: a view keeps the old content of a buffer in use
-    "insert-write-backs",          // before in-place reuse: a buffer's memory is the better place for its new content
-    "reuse-in-place",              // last: needs the final uses of every value
+constexpr Place kPlaces[] = {
+#define ET_BEFORE_DELEGATION(Class) {&make<Class>, true},
+#define ET_AFTER_DELEGATION(Class) {&make<Class>, false},
+#include "passes/pipeline.def"
+#undef ET_BEFORE_DELEGATION
+#undef ET_AFTER_DELEGATION
 };
+
+std::vector<std::string_view> ids_of(bool is_before_delegation) {
+  std::vector<std::string_view> ids;
+  for (const Place& place : kPlaces) {
+    if (place.is_before_delegation == is_before_delegation) {
+      ids.emplace_back(place.make()->info().id);
+    }
+  }
+  return ids;
+}
 
 void collect(const ir::Graph& graph, std::set<std::string>& constants, std::set<std::string>& buffers) {
   for (const auto& node : graph.nodes()) {
@@ -71,9 +62,37 @@ void keep(Table& table, const std::set<std::string>& names) {
 
 }  // namespace
 
-Span<const std::string_view> before_cut() { return kBeforeCut; }
+Span<const std::string_view> before_delegation() {
+  static const std::vector<std::string_view> ids = ids_of(true);
+  return {ids.data(), ids.size()};
+}
 
-Span<const std::string_view> after_cut() { return kAfterCut; }
+Span<const std::string_view> after_delegation() {
+  static const std::vector<std::string_view> ids = ids_of(false);
+  return {ids.data(), ids.size()};
+}
+
+std::vector<std::unique_ptr<Pass>> all_passes() {
+  std::vector<std::unique_ptr<Pass>> passes;
+  std::set<Maker> made;
+  for (const Place& place : kPlaces) {
+    if (made.insert(place.make).second) {
+      passes.push_back(place.make());
+    }
+  }
+  std::sort(passes.begin(), passes.end(),
+            [](const auto& a, const auto& b) { return std::string_view(a->info().id) < b->info().id; });
+  return passes;
+}
+
+std::unique_ptr<Pass> make_pass(std::string_view id) {
+  for (const Place& place : kPlaces) {
+    if (std::unique_ptr<Pass> pass = place.make(); pass->info().id == id) {
+      return pass;
+    }
+  }
+  return nullptr;
+}
 
 void drop_unused_symbols(ir::Program& program) {
   std::set<std::string> constants;

@@ -27,7 +27,7 @@ namespace {
 constexpr char kUsage[] = R"(usage: et_opt [options] FILE.ir | -
 
   --pass=ID[,ID…]       these passes instead of both pipelines
-  --before-cut          only the pipeline before delegates are cut out
+  --before-delegation   only the passes before regions become delegates
   --disable=ID[,ID…]    leave passes out
   --compatible          published operators only
   --no-channels-last    keep images row-major
@@ -46,7 +46,7 @@ struct Options {
   passes::ManagerOptions manager;
   passes::PassOptions pass;
   ir::PrintOptions print;
-  bool before_cut_only = false;
+  bool before_delegation_only = false;
   bool fold = true;
   bool dump_each = false;
   bool timings = false;
@@ -81,8 +81,8 @@ bool parse_options(int argc, char** argv, Options& options) {
       }
     } else if (const char* count = value_of(argument, "--data")) {
       options.print.max_data_elements = std::strtoull(count, nullptr, 10);
-    } else if (word == "--before-cut") {
-      options.before_cut_only = true;
+    } else if (word == "--before-delegation") {
+      options.before_delegation_only = true;
     } else if (word == "--compatible") {
       options.pass.compatible = true;
     } else if (word == "--no-channels-last") {
@@ -142,9 +142,9 @@ Error run_passes(const Options& options, ir::Program& program, passes::PassConte
     const std::vector<std::string_view> ids(options.passes.begin(), options.passes.end());
     return manager.run(ids, program, context);
   }
-  ET_RETURN_IF_ERROR(manager.run(passes::before_cut(), program, context));
-  if (!options.before_cut_only) {
-    ET_RETURN_IF_ERROR(manager.run(passes::after_cut(), program, context));
+  ET_RETURN_IF_ERROR(manager.run(passes::before_delegation(), program, context));
+  if (!options.before_delegation_only) {
+    ET_RETURN_IF_ERROR(manager.run(passes::after_delegation(), program, context));
   }
   passes::drop_unused_symbols(program);
   return Error::Ok;

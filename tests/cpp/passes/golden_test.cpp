@@ -23,6 +23,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/pass_manager.h"
+#include "passes/pipeline.h"
 #include "passes/rewrite.h"
 #include "test_evaluator.h"
 

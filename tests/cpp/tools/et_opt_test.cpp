@@ -34,11 +34,11 @@ TEST(EtOptTest, RunsBothPipelines) {
 }
 
 TEST(EtOptTest, WhatItPrintsItReads) {
-  const Finished once = run(kOpt + " --before-cut " + model());
+  const Finished once = run(kOpt + " --before-delegation " + model());
   ASSERT_EQ(once.status, 0) << once.output;
-  const Finished again = run(kOpt + " --before-cut " + model(once.output.c_str()));
+  const Finished again = run(kOpt + " --before-delegation " + model(once.output.c_str()));
   EXPECT_EQ(again.output, once.output);
-  const Finished piped = run(kOpt + " --before-cut - < " + model());
+  const Finished piped = run(kOpt + " --before-delegation - < " + model());
   EXPECT_EQ(piped.output, once.output);
 }
 

@@ -4,7 +4,7 @@
 // Such a product reads each number of the weight once, so it is bound by memory whatever the layout is. A library would
 // copy the weight into a layout for many rows first, which takes longer at load than a hundred products, and as much
 // memory as the weight again. Weights of [out, in] have the numbers of one output side by side; those of [in, out] and
-// small ones are left to the library.
+// small ones have other kernels.
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
