@@ -17,6 +17,7 @@ namespace {
 using passes::constant_of;
 using passes::int_of;
 using passes::is_one_of;
+using passes::is_scale;
 using passes::number_of;
 using passes::numbers_of;
 using payload::NodeUnion;
@@ -36,9 +37,6 @@ constexpr std::string_view kChooseSymmetric = op::quantized_decomposed_choose_qp
 constexpr std::string_view kChooseToken = op::quantized_decomposed_choose_qparams_per_token_asymmetric;
 
 const ir::Node* producer(const ir::Value* value) { return value == nullptr ? nullptr : value->producer(); }
-
-/// A scale that the library takes.
-bool is_scale(double scale) { return scale > 0 && std::isnormal(static_cast<float>(scale)); }
 
 std::string dequantize_refusal(const Question& q) {
   if (is_quantized_weight(q.node.result())) {

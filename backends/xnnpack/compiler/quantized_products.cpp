@@ -19,8 +19,6 @@ using passes::number_of;
 
 /// Of a requantization, by the library.
 constexpr float kLargestFactor = 256.0F;
-/// Of a bias in int32: the other half is left for the sum.
-constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kQuantize = op::quantized_decomposed_quantize_per_tensor;
 
 double scale_of(const ir::Node& quantize) {
@@ -37,7 +35,7 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
   }
   const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (std::abs(values[i]) > kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
+    if (std::abs(values[i]) > passes::kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
       return "a bias that does not fit 32 bits beside such small weights";
     }
   }
