@@ -133,6 +133,10 @@ Moves moves_of(std::string_view functional_name);
 /// Whether the table has the operator, with this tag.
 bool has_tag(std::string_view functional_name, Tag tag);
 
+/// Whether an operator is one of the runtime's own, which kernels/prim lists and this table does not: arithmetic on
+/// sizes, views of dynamic sizes, checks.
+bool is_primitive(std::string_view name);
+
 /// All operators, ordered by name.
 Span<const OpInfo> all_ops();
 
