@@ -38,6 +38,8 @@ enum Tag : uint32_t {
   kCommutative = 1 << 13,    ///< Its first two arguments may change places.
   kUninitialised = 1 << 14,  ///< Allocates without saying what is in it.
   kRunTimeScale = 1 << 15,   ///< Quantizes by a scale that is computed at run time, or computes one.
+  kQuantizes = 1 << 16,      ///< Makes integers of floats.
+  kDequantizes = 1 << 17,    ///< Makes floats of integers.
 };
 
 /// How an operator's results come from the elements of its first argument (MOVES in codegen/ops_yaml.py).

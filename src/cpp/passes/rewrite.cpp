@@ -29,8 +29,7 @@ std::string external_file_of(const ir::Program& program, const ir::Value* value)
     return constant->external_key.empty() ? "" : constant->external_file;
   }
   const ir::Node* producer = value == nullptr ? nullptr : value->producer();
-  const bool is_dequantized = producer != nullptr && producer->op.rfind("quantized_decomposed::dequantize", 0) == 0;
-  return is_dequantized
+  return producer != nullptr && ops::has_tag(producer->op, ops::kDequantizes)
              ? external_file_of(program, ops::QuantizedDecomposedDequantizePerTensor(*producer).input().value())
              : "";
 }

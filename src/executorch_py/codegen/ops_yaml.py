@@ -65,6 +65,8 @@ TAGS = [
     "commutative",  # its first two arguments may change places
     "uninitialised",  # allocates without saying what is in it
     "run_time_scale",  # quantizes by a scale that is computed at run time, or computes one
+    "quantizes",  # makes integers of floats
+    "dequantizes",  # makes floats of integers
     "composite",  # torch takes it apart before Edge: models say it, the compiler's table does not hold it
     "fresh",  # although torch takes it apart, its result is new memory for sure, never that of an argument
     "activation",  # a function of one tensor that stands behind layers; not those of gates, which multiply a state
