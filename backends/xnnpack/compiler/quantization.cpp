@@ -419,19 +419,13 @@ std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node)
 }
 
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
-  const ops::Clamp call(node);
-  const ir::Value* from = call.self().value();
+  const ir::Value* from = node.args()[0].value();
   const AffineParameters* parameters = lowering.dequantized(from);
   const ir::Node* quantize = lowering.quantize_behind(node.result());
   if (parameters == nullptr || quantize == nullptr || !same(*parameters, parameters_of(*quantize))) {
     return false;
   }
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  Clamp range{0, kInfinity};
-  if (node.op != op::relu) {
-    range.min = static_cast<float>(number_of(call.min()).value_or(-kInfinity));
-    range.max = static_cast<float>(number_of(call.max()).value_or(kInfinity));
-  }
+  const Clamp range = in_floats(*passes::clamp_of(node));
   const Form form = lowering.form_of(from);
   const uint32_t input = lowering.id_of(lowering.integers(from), form);
   const ir::Value* result = take_quantize(lowering, *quantize);

@@ -6,6 +6,7 @@
 #include "ir/op_views.h"
 #include "ops/names.h"
 #include "ops/op_table.h"
+#include "passes/clamps.h"
 #include "passes/quantized_values.h"
 
 #include "backends/xnnpack/compiler/quantization.h"
@@ -25,7 +26,8 @@ double scale_of(const ir::Node& quantize) {
   return *number_of(ops::QuantizedDecomposedQuantizePerTensor(quantize).scale());
 }
 
-bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
+/// Clamps that the delegate takes.
+bool is_clamp(const ir::Node& node) { return passes::is_clamp(node) && find_operator(node.op) != nullptr; }
 
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
 std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {

@@ -33,7 +33,7 @@ enum Tag : uint32_t {
   kFused = 1 << 8,           ///< Our own operator, made by a pass or kept whole by the importer.
   kIrreducible = 1 << 9,     ///< Edge keeps it although torch would decompose it further.
   kCheap = 1 << 10,          ///< Makes its result in the time it takes to write it.
-  kClamps = 1 << 11,         ///< Limits elements to a range.
+  kClamps = 1 << 11,         ///< Limits elements to a range of numbers (passes/clamps.h).
   kSameType = 1 << 12,       ///< Returns its first argument where the result has that argument's type.
   kCommutative = 1 << 13,    ///< Its first two arguments may change places.
   kUninitialised = 1 << 14,  ///< Allocates without saying what is in it.

@@ -60,7 +60,7 @@ TAGS = [
     "fused",  # our own operator, made by a pass or kept whole by the importer
     "irreducible",  # decompositions end here: torch's next step would be one that no kernel computes as well
     "cheap",  # makes its result in the time it takes to write it, so that a large constant need not be stored
-    "clamps",  # limits elements to a range
+    "clamps",  # limits elements to a range of numbers
     "same_type",  # returns its first argument where the result has that argument's type, beside `moves: reshape`
     "commutative",  # its first two arguments may change places
     "uninitialised",  # allocates without saying what is in it
