@@ -7,6 +7,7 @@
 Written under --out (a file is touched only when its content changes):
     ops/op_table.inc                      the compiler's table (ops/op_table.cpp)
     ops/names.h, ops/arguments.h, ir/op_views.h   operators, places of arguments and nodes by name (codegen/op_views.py)
+                                          and, from kernels/prim/prim_table.inc, names of the runtime's own operators
     python/_operator_rows.py              the facts that Python asks for (executorch_py/operator_facts.py)
     python/_element_types.py              the element types (executorch_py/element_types.py), from base/dtype.def
     kernels/<library>/<op_file>.h         declarations of the kernels of that file, included by it: a kernel whose
@@ -24,10 +25,11 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
 from executorch_py.codegen.ops_yaml import TableError, read_table
 from executorch_py.codegen.select_ops import read_selections, require_selected
-from executorch_py.codegen.tables import write_tables
+from executorch_py.codegen.tables import primitive_rows, write_tables
 
 
 def main() -> int:
@@ -48,7 +50,8 @@ def main() -> int:
         ops = read_table(arguments.ops)
         selection = read_selections(arguments.select, ops, arguments.other)
         require_selected(selection, arguments.require, ops, arguments.other)
-        write_tables(ops, published, selection, arguments.out)
+        primitives = primitive_rows(ROOT / "src/cpp/kernels/prim/prim_table.inc")
+        write_tables(ops, published, primitives, selection, arguments.out)
     except (TableError, OSError) as error:
         print(f"gen_tables.py: {error}", file=sys.stderr)
         return 1

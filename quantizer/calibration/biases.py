@@ -22,7 +22,8 @@ from torch import fx
 
 from executorch_py.graphs.nodes import module_attribute
 
-#: Largest integer of a bias that is aimed at; lowering takes up to twice as much, and the rest of int32 is for the sum.
+#: Largest integer of a bias that is aimed at. Lowering takes up to twice as much (kLargestBias of
+#: src/cpp/passes/quantized_values.h), and the rest of int32 is for the sum.
 LARGEST = 2**29
 
 _decomposed = torch.ops.quantized_decomposed

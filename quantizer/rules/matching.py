@@ -97,7 +97,8 @@ CONV_TRANSPOSE = ops("conv_transpose1d.default", "conv_transpose2d.input", "conv
 CONV = becomes("quantized_convolution") - CONV_TRANSPOSE
 LINEAR = becomes("quantized_linear")
 BATCH_NORM = ops("batch_norm.default")
-RELU = tagged("clamps")
+#: Clamps that stand behind layers; the others limit whatever a model computes.
+RELU = tagged("clamps") - ops("clamp.default", "clamp_max.default", "clamp_min.default")
 ADD = becomes("quantized_add")
 MUL = becomes("quantized_mul")
 EMBEDDING = ops("embedding.default")
@@ -109,9 +110,7 @@ SUM = ops("sum.dim_IntList")
 AVERAGE = becomes("quantized_mean", "quantized_avg_pool2d", "quantized_adaptive_avg_pool2d") - SUM
 MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 #: Of what moves elements, that whose result may have a much smaller range than what it takes.
-TAKES_PART = frozenset(
-    overloads(lambda op: op.is_tensor and (op.moves in ("part", "gather", "largest") or "clamps" in op.tags))
-)
+TAKES_PART = RELU | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("part", "gather", "largest")))
 #: Operators that move elements or leave them as they are.
 MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("reshape", "permute", "repeat")))
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their

@@ -22,7 +22,6 @@ COMPILER = ("src/cpp/passes/", "src/cpp/delegation/", "src/cpp/driver/", "src/cp
 #: File and first operator of a list that is code's own -> why no column says it.
 OWN_LISTS = {
     ("src/cpp/passes/recognise_activations.cpp", "add_Tensor"): "what its polynomials are read of (note 16)",
-    ("src/cpp/passes/recognise_activations.cpp", "add"): "the same, whatever the overload",
     ("src/cpp/passes/propagate_dim_order.cpp", "mean_dim"): "reductions whose kernels take images in any order",
     ("src/cpp/passes/work.cpp", "linear"): "products, whose work follows from their sizes",
     ("src/executorch_py/export/decompose/complex_numbers.py", "full.default"): "where a complex number may stand",

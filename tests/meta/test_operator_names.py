@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from executorch_py.codegen.ops_yaml import read_table
+from executorch_py.codegen.tables import primitive_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = read_table(ROOT / "src/cpp/ops/ops.yaml")
-NAMES = sorted({schema.name for op in TABLE for schema in (op.schema, op.out) if schema})
-QUOTED = re.compile(r'"((?:aten|et|quantized_decomposed|dim_order_ops)::\w[\w.]*)["(]')
+PRIMITIVES = primitive_rows(ROOT / "src/cpp/kernels/prim/prim_table.inc")
+NAMES = sorted({schema.name for op in TABLE for schema in (op.schema, op.out) if schema} | set(PRIMITIVES))
+QUOTED = re.compile(r'"((?:aten|et|quantized_decomposed|dim_order_ops|executorch_prim)::\w[\w.]*)["(]')
 
 #: Folders whose C++ says `op::convolution` (ops/names.h) where it means "aten::convolution".
-BY_NAME = ("src/cpp/passes", "src/cpp/driver", "src/cpp/emit", "src/cpp/planning", "backends/xnnpack/compiler",
-           "backends/example/compiler")  # fmt: skip
+BY_NAME = ("src/cpp/passes", "src/cpp/delegation", "src/cpp/ir", "src/cpp/driver", "src/cpp/emit", "src/cpp/planning",
+           "backends/xnnpack/compiler", "backends/tosa/compiler", "backends/example/compiler")  # fmt: skip
 #: Operators of torch and torchao that quantized programs bring and canonical_quantization takes away.
 FOREIGN = {"quantized_decomposed::convert_element_type", "aten::_int_mm"}
 
@@ -65,12 +67,15 @@ def test_pages_benchmarks_and_goldens_name_operators_of_the_table():
 @pytest.mark.parametrize("folder", BY_NAME)
 def test_compiler_sources_name_operators_by_constants(folder):
     places = [
-        f"{file}:{line}: {name}" for file, line, name in quoted(f"{folder}/*.cpp", f"{folder}/*.h") if name in NAMES
+        f"{file}:{line}: {name}"
+        for file, line, name in quoted(f"{folder}/*.cpp", f"{folder}/*.h")
+        if begins_a_name(name)
     ]
     assert not places, "\n".join(["write op::… of ops/names.h:", *places])
 
 
 @pytest.mark.parametrize(("name", "known"), [("aten::add.Tensor", True), ("aten::add", True), ("aten::reshap3", False),
-                                             ("aten::bogus", False), ("et::quantized_linear", True)])  # fmt: skip
+                                             ("aten::bogus", False), ("et::quantized_linear", True),
+                                             ("executorch_prim::lt", True)])  # fmt: skip
 def test_names_are_told_apart(name, known):
     assert begins_a_name(name) == known

@@ -1,8 +1,12 @@
 """Converted graphs hold the biases that integer kernels add: whole numbers of steps of the sum."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.quantizer.calibration.biases import LARGEST
 from torch import nn
 
 import executorch_py as et
@@ -49,6 +53,12 @@ def biases(program):
             step = x.args[1] * held[weight.args[1].name].double()
         found.append((held[bias.name], step))
     return found
+
+
+def test_lowering_takes_twice_what_is_aimed_at():
+    header = Path(__file__).resolve().parents[2] / "src/cpp/passes/quantized_values.h"
+    (bits,) = re.findall(r"kLargestBias = 1 << (\d+);", header.read_text(encoding="utf-8"))
+    assert 2 * LARGEST == 1 << int(bits)
 
 
 def test_biases_are_whole_numbers_of_steps(stack):

@@ -211,18 +211,12 @@ Error emit_prelu(Lowering& lowering, const ir::Node& node) {
 }
 
 Error emit_clamp(Lowering& lowering, const ir::Node& node) {
-  const ops::Clamp call(node);
   if (emit_quantized_clamp(lowering, node)) {
     return Error::Ok;
   }
   const Form form = common_form(lowering, node);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  Clamp range{0, kInfinity};
-  if (node.op != op::relu) {
-    range.min = static_cast<float>(number_of(call.min()).value_or(-kInfinity));
-    range.max = static_cast<float>(number_of(call.max()).value_or(kInfinity));
-  }
-  const uint32_t input = lowering.id_of(call.self().value(), form);
+  const Clamp range = in_floats(*passes::clamp_of(node));
+  const uint32_t input = lowering.id_of(node.args()[0].value(), form);
   lowering.writer.add_unary(NodeUnion::NodeUnion_Clamp, input, lowering.define(node.result(), form), node.debug_handle,
                             &range);
   return Error::Ok;

@@ -31,27 +31,6 @@ bool is_same_memory(const ir::TensorType& type) {
   return one_pixel || is_one(type.dims[1]);
 }
 
-/// The range of a clamp-like node; nothing for others.
-std::optional<Clamp> clamp_of(const ir::Node& node) {
-  const ops::Clamp call(node);
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (node.op == op::relu) {
-    return Clamp{0, kInfinity};
-  }
-  if (node.op != op::hardtanh && node.op != op::clamp) {
-    return std::nullopt;
-  }
-  Clamp range{-kInfinity, kInfinity};
-  const auto low = passes::number_of(call.min());
-  const auto high = passes::number_of(call.max());
-  if ((!low && !call.min().is_none()) || (!high && !call.max().is_none())) {
-    return std::nullopt;
-  }
-  range.min = low ? static_cast<float>(*low) : range.min;
-  range.max = high ? static_cast<float>(*high) : range.max;
-  return range.min <= range.max ? std::optional(range) : std::nullopt;
-}
-
 }  // namespace
 
 std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_t>& perm) {
@@ -376,17 +355,15 @@ uint32_t Lowering::scalar(const ir::TensorType& like, double value) {
 
 Lowering::Tail Lowering::take_clamps(const ir::Node& node) {
   Tail tail{node.result(), std::nullopt};
+  passes::Clamp all;
   while (tail.result->users().size() == 1 && external_.count(tail.result) == 0) {
     const ir::Node* user = tail.result->users().front();
-    const std::optional<Clamp> next = clamp_of(*user);
+    const std::optional<passes::Clamp> next = passes::clamp_of(*user);
     if (!next) {
       break;
     }
-    const Clamp before =
-        tail.clamp.value_or(Clamp{-std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()});
-    // clamp(clamp(x, a, b), c, d), which is what c and d make of the ends a and b.
-    tail.clamp = Clamp{std::min(std::max(before.min, next->min), next->max),
-                       std::min(std::max(before.max, next->min), next->max)};
+    all = all.then(*next);
+    tail.clamp = in_floats(all);
     skip(user);
     tail.result = user->result();
   }

@@ -18,6 +18,7 @@
 #include <set>
 
 #include "backends/xnnpack/compiler/payload_writer.h"
+#include "passes/clamps.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::xnnpack {
@@ -30,6 +31,11 @@ struct AffineParameters {
   float scale = 1;
   int32_t zero_point = 0;
 };
+
+/// A clamp as the format has it.
+inline Clamp in_floats(const passes::Clamp& clamp) {
+  return {static_cast<float>(clamp.min), static_cast<float>(clamp.max)};
+}
 
 class Lowering {
  public:

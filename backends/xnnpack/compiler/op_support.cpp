@@ -9,6 +9,7 @@
 #include "backends/xnnpack/compiler/quantization.h"
 #include "ir/op_views.h"
 #include "ops/names.h"
+#include "passes/clamps.h"
 #include "passes/rewrite.h"
 
 namespace et::backends::xnnpack {
@@ -70,14 +71,12 @@ std::string power(const Question& q) {
 }
 
 std::string clamp(const Question& q) {
-  const ops::Clamp call(q.node);
   for (size_t i = 1; i < 3; ++i) {
     if (!q.arg(i).is_none() && !number_of(q.arg(i))) {
       return "a bound that is computed at run time";
     }
   }
-  const auto low = number_of(call.min()), high = number_of(call.max());
-  return !low || !high || *low <= *high ? kTaken : "its lower bound is above the upper one";
+  return passes::clamp_of(q.node) ? kTaken : "its lower bound is above the upper one";
 }
 
 std::string gelu(const Question& q) {

@@ -17,6 +17,7 @@ namespace {
 using passes::constant_of;
 using passes::int_of;
 using passes::is_one_of;
+using passes::is_scale;
 using passes::number_of;
 using passes::numbers_of;
 using payload::NodeUnion;
@@ -36,9 +37,6 @@ constexpr std::string_view kChooseSymmetric = op::quantized_decomposed_choose_qp
 constexpr std::string_view kChooseToken = op::quantized_decomposed_choose_qparams_per_token_asymmetric;
 
 const ir::Node* producer(const ir::Value* value) { return value == nullptr ? nullptr : value->producer(); }
-
-/// A scale that the library takes.
-bool is_scale(double scale) { return scale > 0 && std::isnormal(static_cast<float>(scale)); }
 
 std::string dequantize_refusal(const Question& q) {
   if (is_quantized_weight(q.node.result())) {
@@ -421,19 +419,13 @@ std::optional<Between> integers_around(Lowering& lowering, const ir::Node& node)
 }
 
 bool emit_quantized_clamp(Lowering& lowering, const ir::Node& node) {
-  const ops::Clamp call(node);
-  const ir::Value* from = call.self().value();
+  const ir::Value* from = node.args()[0].value();
   const AffineParameters* parameters = lowering.dequantized(from);
   const ir::Node* quantize = lowering.quantize_behind(node.result());
   if (parameters == nullptr || quantize == nullptr || !same(*parameters, parameters_of(*quantize))) {
     return false;
   }
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  Clamp range{0, kInfinity};
-  if (node.op != op::relu) {
-    range.min = static_cast<float>(number_of(call.min()).value_or(-kInfinity));
-    range.max = static_cast<float>(number_of(call.max()).value_or(kInfinity));
-  }
+  const Clamp range = in_floats(*passes::clamp_of(node));
   const Form form = lowering.form_of(from);
   const uint32_t input = lowering.id_of(lowering.integers(from), form);
   const ir::Value* result = take_quantize(lowering, *quantize);

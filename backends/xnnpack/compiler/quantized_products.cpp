@@ -6,6 +6,7 @@
 #include "ir/op_views.h"
 #include "ops/names.h"
 #include "ops/op_table.h"
+#include "passes/clamps.h"
 #include "passes/quantized_values.h"
 
 #include "backends/xnnpack/compiler/quantization.h"
@@ -19,15 +20,14 @@ using passes::number_of;
 
 /// Of a requantization, by the library.
 constexpr float kLargestFactor = 256.0F;
-/// Of a bias in int32: the other half is left for the sum.
-constexpr double kLargestBias = 1 << 30;
 constexpr std::string_view kQuantize = op::quantized_decomposed_quantize_per_tensor;
 
 double scale_of(const ir::Node& quantize) {
   return *number_of(ops::QuantizedDecomposedQuantizePerTensor(quantize).scale());
 }
 
-bool is_clamp(const ir::Node& node) { return is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
+/// Clamps that the delegate takes.
+bool is_clamp(const ir::Node& node) { return passes::is_clamp(node) && find_operator(node.op) != nullptr; }
 
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
 std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
@@ -37,7 +37,7 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
   }
   const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (std::abs(values[i]) > kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
+    if (std::abs(values[i]) > passes::kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
       return "a bias that does not fit 32 bits beside such small weights";
     }
   }

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "ir/op_views.h"
-#include "ops/names.h"
+#include "passes/clamps.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
 
 namespace et::delegation {
 namespace {
+
+using passes::is_clamp;  // what becomes part of the operator before it
 
 bool is_taken(const ir::Node& node) { return !node.tag.empty(); }
 
@@ -49,9 +51,6 @@ Constness constness_of(const ir::Value* value) {
 
 /// Places of elements, shapes, conditions: nothing that is quantized.
 bool is_no_float(const ir::Value* value) { return !value->type.is_tensor() || !is_floating(value->type.tensor.dtype); }
-
-/// What becomes part of the operator before it.
-bool is_clamp(const ir::Node& node) { return passes::is_one_of(node.op, {op::relu, op::hardtanh, op::clamp}); }
 
 class LeaveConversions {
  public:

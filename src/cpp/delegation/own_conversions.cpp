@@ -17,8 +17,7 @@ using Parts = std::vector<std::vector<ir::Node*>>;
 
 /// Whether a node only says how numbers stand for others: a dequantize, and all of a quantization at run time.
 bool is_conversion(std::string_view op) {
-  constexpr std::string_view kDequantize = "quantized_decomposed::dequantize_";
-  return op.substr(0, kDequantize.size()) == kDequantize || passes::is_run_time_conversion(op);
+  return ops::has_tag(op, ops::kDequantizes) || passes::is_run_time_conversion(op);
 }
 
 class OwnConversions {

@@ -1,5 +1,6 @@
 #include "driver/check_kernels.h"
 
+#include "ops/names.h"
 #include "ops/op_table.h"
 
 namespace et::driver {
@@ -43,7 +44,8 @@ class KernelCheck {
 
  private:
   void check(const ir::Node& node, const ir::Graph& method) {
-    const std::string name = node.op == "executorch_prim::et_view" ? "executorch_prim::et_view.default" : node.op;
+    const std::string with_overload = node.op + ".default";
+    const std::string& name = with_overload == op::executorch_prim_et_view_default ? with_overload : node.op;
     if (!registry_.has(name)) {
       report(Error::OperatorMissing, method, node, "the runtime has no kernel " + name + kChoices);
       return;

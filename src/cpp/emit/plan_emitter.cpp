@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "ops/names.h"
 
 namespace et::emit {
 namespace {
@@ -18,13 +19,11 @@ struct OperatorName {
     const size_t dot = text.find('.');
     name = text.substr(0, dot);
     overload = dot == std::string_view::npos ? std::string_view() : text.substr(dot + 1);
-    if (name == "executorch_prim::et_view" && overload.empty()) {
+    if (overload.empty() && name + ".default" == op::executorch_prim_et_view_default) {
       overload = "default";  // the one operator of the format whose default overload has this name
     }
   }
 };
-
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 }  // namespace
 
@@ -120,8 +119,7 @@ Error PlanEmitter::add_step(const ir::Step& step) {
 
 Error PlanEmitter::add_call(const ir::Node& node) {
   const ops::OpInfo* op = ops::find_out(node.op);
-  if (tables_.options.compatible && !starts_with(node.op, "executorch_prim::") &&
-      (op == nullptr || !op->is_published)) {
+  if (tables_.options.compatible && !ops::is_primitive(node.op) && (op == nullptr || !op->is_published)) {
     // Reported, and the walk goes on: the user learns of all such operators at once.
     static_cast<void>(fail(
         Error::NotSupported, &node,
@@ -202,7 +200,7 @@ Error PlanEmitter::add_plain_call(const ir::Node& node, Args& args) {
     results.push_back(index);
   }
   args.insert(args.end(), results.begin(), results.end());
-  if (starts_with(node.op, "executorch_prim::") || results.empty()) {
+  if (ops::is_primitive(node.op) || results.empty()) {
     return Error::Ok;
   }
   args.push_back(results.size() == 1 ? results.front() : values_.tensor_list(results));

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "emit/plan_emitter.h"
+#include "ops/names.h"
 
 namespace et::emit {
 namespace {
@@ -55,7 +56,7 @@ Error PlanEmitter::add_inputs() {
 void PlanEmitter::find_growing() {
   for (const ir::Step& step : schedule_.steps()) {
     if (tables_.options.compatible && step.kind == ir::Step::Kind::kNode &&
-        step.node->op == "executorch_prim::et_copy_index.tensor") {
+        step.node->op == op::executorch_prim_et_copy_index_tensor) {
       if (ir::Value* value = schedule_.resolve(step.node->args()[0]).value()) {
         growing_.insert(same_value(value));
       }

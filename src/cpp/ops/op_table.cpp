@@ -34,6 +34,11 @@ bool has_tag(std::string_view functional_name, Tag tag) {
   return op != nullptr && op->has_tag(tag);
 }
 
+bool is_primitive(std::string_view name) {
+  constexpr std::string_view kNamespace = "executorch_prim::";
+  return name.substr(0, kNamespace.size()) == kNamespace;
+}
+
 Span<const OpInfo> all_ops() { return {kOps, kNumOps}; }
 
 }  // namespace et::ops

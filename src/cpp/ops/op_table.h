@@ -33,11 +33,13 @@ enum Tag : uint32_t {
   kFused = 1 << 8,           ///< Our own operator, made by a pass or kept whole by the importer.
   kIrreducible = 1 << 9,     ///< Edge keeps it although torch would decompose it further.
   kCheap = 1 << 10,          ///< Makes its result in the time it takes to write it.
-  kClamps = 1 << 11,         ///< Limits elements to a range.
+  kClamps = 1 << 11,         ///< Limits elements to a range of numbers (passes/clamps.h).
   kSameType = 1 << 12,       ///< Returns its first argument where the result has that argument's type.
   kCommutative = 1 << 13,    ///< Its first two arguments may change places.
   kUninitialised = 1 << 14,  ///< Allocates without saying what is in it.
   kRunTimeScale = 1 << 15,   ///< Quantizes by a scale that is computed at run time, or computes one.
+  kQuantizes = 1 << 16,      ///< Makes integers of floats.
+  kDequantizes = 1 << 17,    ///< Makes floats of integers.
 };
 
 /// How an operator's results come from the elements of its first argument (MOVES in codegen/ops_yaml.py).
@@ -132,6 +134,10 @@ Moves moves_of(std::string_view functional_name);
 
 /// Whether the table has the operator, with this tag.
 bool has_tag(std::string_view functional_name, Tag tag);
+
+/// Whether an operator is one of the runtime's own, which kernels/prim lists and this table does not: arithmetic on
+/// sizes, views of dynamic sizes, checks.
+bool is_primitive(std::string_view name);
 
 /// All operators, ordered by name.
 Span<const OpInfo> all_ops();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ops/names.h"
+#include "passes/clamps.h"
 #include "passes/propagate_dequantize.h"
 #include "passes/quantized_values.h"
 
@@ -93,7 +93,7 @@ bool is_rounded(const ir::Node& node) {
     return false;
   }
   const ir::Node* reader = only_reader(node);
-  while (reader != nullptr && is_one_of(reader->op, {op::relu, op::hardtanh, op::clamp})) {
+  while (reader != nullptr && is_clamp(*reader)) {
     reader = only_reader(*reader);
   }
   return reader != nullptr && reader->op == kQuantizePerTensor;

@@ -18,7 +18,7 @@ bool only_computes(const ir::Node& node) {
   if (is_one_of(node.op, {"constant", "buffer", "delegate"})) {
     return true;
   }
-  if (node.op.rfind("executorch_prim::", 0) == 0) {
+  if (ops::is_primitive(node.op)) {
     return !node.results().empty();  // arithmetic on numbers; a check has no result
   }
   const ops::OpInfo* op = ops::find_op(node.op);

@@ -41,7 +41,8 @@ bool is_deterministic(const ir::Node& node) {
 /// and backends that take a weight want the integers, and a file that holds them is small. Only when the file must do
 /// without the operator, because the official runtime has not got it, do floats replace it.
 bool is_kept(const ir::Node& node, const PassOptions& options) {
-  if (node.op.rfind("quantized_decomposed::", 0) != 0) {
+  const ops::OpInfo* op = ops::find_op(node.op);
+  if (op == nullptr || (op->tags & (ops::kQuantizes | ops::kDequantizes | ops::kRunTimeScale)) == 0) {
     return false;
   }
   const auto& users = node.result()->users();
@@ -49,12 +50,10 @@ bool is_kept(const ir::Node& node, const PassOptions& options) {
       std::any_of(users.begin(), users.end(), [](const ir::Node* user) { return !user->tag.empty(); })) {
     return true;
   }
-  const ops::OpInfo* op = ops::find_op(node.op);
-  const bool is_published = op == nullptr || op->is_published;
   return is_one_of(node.op,
                    {op::quantized_decomposed_dequantize_per_tensor, op::quantized_decomposed_dequantize_per_channel,
                     op::quantized_decomposed_dequantize_per_channel_group}) &&
-         (!options.compatible || is_published);
+         (!options.compatible || op->is_published);
 }
 
 /// All inputs are constants with data; adds up their bytes.

@@ -14,23 +14,8 @@ namespace {
 using namespace ops::arguments::et_convolution_clamp;
 
 /// A constant of a floating dtype as doubles; empty when it is none.
-std::vector<double> read(const ir::Constant& constant) {
-  std::vector<double> values;
-  const auto numel = static_cast<size_t>(constant.type.numel());
-  const auto copy = [&](const auto* data) {
-    values.resize(numel);
-    for (size_t i = 0; i < numel; ++i) {
-      values[i] = static_cast<double>(data[i]);
-    }
-  };
-  switch (constant.type.dtype) {
-    case ScalarType::Float: copy(static_cast<const float*>(constant.data)); break;
-    case ScalarType::Double: copy(static_cast<const double*>(constant.data)); break;
-    case ScalarType::Half: copy(static_cast<const Half*>(constant.data)); break;
-    case ScalarType::BFloat16: copy(static_cast<const BFloat16*>(constant.data)); break;
-    default: break;
-  }
-  return values;
+std::vector<double> floats_of(const ir::Constant& constant) {
+  return is_floating(constant.type.dtype) ? numbers_of(constant) : std::vector<double>();
 }
 
 template <typename T>
@@ -43,7 +28,7 @@ ir::Constant write_as(ir::TensorType type, const std::vector<double>& values) {
   return constant;
 }
 
-/// The dtype is one that read() takes.
+/// The dtype is one that floats_of() takes.
 ir::Constant write(ir::TensorType type, const std::vector<double>& values) {
   switch (type.dtype) {
     case ScalarType::Double: return write_as<double>(std::move(type), values);
@@ -77,7 +62,7 @@ std::vector<double> channel_values(const ir::Program& program, const ir::Argumen
     return std::vector<double>(channels, absent);
   }
   const ir::Constant* constant = constant_of(program, argument);
-  return constant == nullptr ? std::vector<double>() : read(*constant);
+  return constant == nullptr ? std::vector<double>() : floats_of(*constant);
 }
 
 Match match(const ir::Node& norm, const ir::Program& program) {
@@ -103,7 +88,7 @@ Match match(const ir::Node& norm, const ir::Program& program) {
   m.eps = *eps;
   const std::vector<ir::Dim>& dims = m.weight->type.dims;
   m.channels = static_cast<size_t>(m.transposed ? dims[1].max * *groups : dims[0].max);
-  m.weights = read(*m.weight);
+  m.weights = floats_of(*m.weight);
   m.bias = channel_values(program, ops::Convolution(*convolution).bias(), m.channels, 0);
   m.gamma = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).weight(), m.channels, 1);
   m.beta = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).bias(), m.channels, 0);

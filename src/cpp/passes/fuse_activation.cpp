@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/pattern.h"
 #include "ops/names.h"
+#include "passes/clamps.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
@@ -16,33 +16,36 @@ constexpr std::pair<std::string_view, std::string_view> kFused[] = {
     {op::addmm, op::et_addmm_clamp},
 };
 
-const ir::Pattern kClamped = R"(
-  z = relu(y) | hardtanh(y, min, max) | clamp(y, min, max) | clamp_min(y, min) | clamp_max(y, max)
-  y = convolution(...) | linear(...) | addmm(...)
-)";
-
 bool is_bound(const ir::Argument& argument) { return argument.is_none() || number_of(argument).has_value(); }
 
-bool is_fusible(const ir::Match& m) {
-  const ir::TensorType& type = m.root()->result()->type.tensor;
-  return is_bound(m["min"]) && is_bound(m["max"]) && m.node("y")->tag == m.root()->tag &&
-         m.value("y")->type.tensor == type && is_floating(type.dtype);
+/// Whether a clamp may become part of what makes `value`, its input.
+bool is_fusible(const ir::Node& clamp, const Bounds& bounds, const ir::Value* value) {
+  const ir::TensorType& type = clamp.result()->type.tensor;
+  return is_bound(bounds.min) && is_bound(bounds.max) && value->producer()->graph() == clamp.graph() &&
+         value->producer()->tag == clamp.tag && is_only_use(value, &clamp) && value->type.tensor == type &&
+         is_floating(type.dtype);
 }
 
-void fuse(const ir::Match& m) {
-  ir::Node* const activation = m.root();
-  ir::Node* const producer = m.node("y");
-  const auto* const fused =
-      std::find_if(std::begin(kFused), std::end(kFused), [&](const auto& pair) { return pair.first == producer->op; });
+bool fuse(ir::Node* activation) {
+  const std::optional<Bounds> bounds = bounds_of(*activation);
+  const ir::Value* const value = bounds ? activation->args()[0].value() : nullptr;
+  ir::Node* const producer = value == nullptr ? nullptr : value->producer();
+  const auto* const fused = std::find_if(std::begin(kFused), std::end(kFused), [&](const auto& pair) {
+    return producer != nullptr && pair.first == producer->op;
+  });
+  if (fused == std::end(kFused) || !is_fusible(*activation, *bounds, value)) {
+    return false;
+  }
   std::vector<ir::Argument> args = producer->args();
-  args.push_back(activation->op == op::relu ? ir::Argument{int64_t{0}} : m["min"]);
-  args.push_back(m["max"]);
+  args.push_back(bounds->min);
+  args.push_back(bounds->max);
   ir::Node* node = create_like(*producer, fused->second, std::move(args));
   activation->graph()->move_before(node, activation);
   node->add_result(activation->result()->name, activation->result()->type);
   node->absorb(*producer);
   replace_node(activation, node);
   node->graph()->erase(producer);
+  return true;
 }
 
 }  // namespace
@@ -51,14 +54,6 @@ PassInfo FuseActivation::info() const {
   return PassInfo::extension("fuse-activation", "Lets convolutions and products clamp their results themselves");
 }
 
-Result<Changed> FuseActivation::run(ir::Graph& graph, PassContext& context) {
-  return rewrite_each(graph, [&](ir::Node* node) {
-    const std::optional<ir::Match> found = kClamped.match(*node, context.program, is_fusible);
-    if (found) {
-      fuse(*found);
-    }
-    return found.has_value();
-  });
-}
+Result<Changed> FuseActivation::run(ir::Graph& graph, PassContext&) { return rewrite_each(graph, fuse); }
 
 }  // namespace et::passes

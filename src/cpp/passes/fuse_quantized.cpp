@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ir/op_views.h"
-#include "ir/pattern.h"
 #include "ops/names.h"
+#include "passes/clamps.h"
 #include "passes/quantized_products.h"
 #include "passes/quantized_values.h"
 
@@ -14,54 +13,6 @@ namespace et::passes {
 namespace {
 
 using Arguments = std::vector<ir::Argument>;
-
-/// What is computed may be any operator with an integer form (ops::OpInfo::integers).
-const ir::Pattern kClamped = R"(
-  result = quantize(CLAMPED, ...)
-  CLAMPED = relu(CLAMPED) | hardtanh(CLAMPED, ...) | clamp(CLAMPED, ...)
-          | clamp_min(CLAMPED, _) | clamp_max(CLAMPED, _) | computed
-)";
-
-struct Clamp {
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
-};
-
-/// The clamp that a node is; nothing for other nodes.
-std::optional<Clamp> clamp_of(const ir::Node& node) {
-  const auto bound = [](const ir::Argument& given, double otherwise) {
-    return given.is_none() ? std::optional(otherwise) : number_of(given);
-  };
-  const Clamp open;
-  std::optional<double> low = open.min, high = open.max;
-  if (node.op == op::relu) {
-    low = 0;
-  } else if (node.op == op::hardtanh || node.op == op::clamp) {
-    low = bound(ops::Clamp(node).min(), open.min);
-    high = bound(ops::Clamp(node).max(), open.max);
-  } else if (node.op == op::clamp_min) {
-    low = number_of(ops::ClampMin(node).min());
-  } else if (node.op == op::clamp_max) {
-    high = number_of(ops::ClampMax(node).max());
-  } else {
-    return std::nullopt;
-  }
-  return low && high && *low <= *high ? std::optional(Clamp{*low, *high}) : std::nullopt;
-}
-
-/// What the clamps of a match are together; nothing when the bounds of one are no numbers.
-std::optional<Clamp> clamp_of(const ir::Match& m) {
-  Clamp clamp;
-  for (auto node = m.nodes.begin() + 1; node != m.nodes.end(); ++node) {  // from the last to the first
-    const std::optional<Clamp> own = clamp_of(**node);
-    if (!own) {
-      return std::nullopt;
-    }
-    // What came before was clamped by `own`, then by `clamp`.
-    clamp = {std::min(std::max(own->min, clamp.min), clamp.max), std::max(std::min(own->max, clamp.max), clamp.min)};
-  }
-  return clamp;
-}
 
 /// A bound as an integer of the result (docs/reference/numerics.md).
 int64_t bound_of(double value, const Activation& result) {
@@ -187,35 +138,39 @@ void replace_quantize(ir::Node* quantize, std::string_view op, Arguments args, s
   erase_unread(std::move(computed), created);
 }
 
-/// The operator that a match computes, when it has an integer form and nothing else reads its floats; or nullptr.
-const ops::OpInfo* computed_by(const ir::Match& m) {
-  const ir::Node* const node = m.node("computed");
+/// The untagged node whose result `reader` alone reads, as its first argument; or nullptr.
+ir::Node* read_alone(const ir::Node& reader) {
+  const ir::Value* const value = reader.args()[0].value();
+  ir::Node* const node = value == nullptr ? nullptr : value->producer();
   const auto is_first_or_unused = [&](const auto& result) {  // a layer norm has its statistics, too
     return result.get() == node->result() || node->graph()->is_unused(result.get());
   };
-  const bool fits = node != nullptr && node->graph() == m.root()->graph() && node->tag.empty() &&
+  const bool fits = node != nullptr && node->graph() == reader.graph() && node->tag.empty() &&
                     std::all_of(node->results().begin(), node->results().end(), is_first_or_unused) &&
-                    is_only_use(node->result(), m.nodes.back());
-  const ops::OpInfo* const op = fits ? ops::find_op(node->op) : nullptr;
-  return op != nullptr && ops::find_op(op->integers) != nullptr ? op : nullptr;
+                    is_only_use(node->result(), &reader);
+  return fits ? node : nullptr;
 }
 
-/// One operator, then clamps, then `quantize`.
+/// One operator with an integer form (ops::OpInfo::integers), then clamps, then `quantize`.
 bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& result) {
-  const auto m = kClamped.match(*quantize, program, [](const ir::Match& found) {
-    return is_untagged(found) && clamp_of(found) && computed_by(found) != nullptr;
-  });
-  if (!m) {
+  Clamp clamp;
+  std::vector<ir::Node*> computed = {read_alone(*quantize)};
+  for (; computed.back() != nullptr; computed.push_back(read_alone(*computed.back()))) {
+    const std::optional<Clamp> own = clamp_of(*computed.back());
+    if (!own) {
+      break;
+    }
+    clamp = own->then(clamp);
+  }
+  const ops::OpInfo* const floats = computed.back() == nullptr ? nullptr : ops::find_op(computed.back()->op);
+  const ops::OpInfo* const integers = floats == nullptr ? nullptr : ops::find_op(floats->integers);
+  if (integers == nullptr) {
     return false;
   }
-  const ops::OpInfo& floats = *computed_by(*m);
-  const ops::OpInfo& integers = *ops::find_op(floats.integers);
   std::optional<Arguments> args =
-      integer_arguments({program, *m->node("computed"), floats, integers, result, *clamp_of(*m)});
+      integer_arguments({program, *computed.back(), *floats, *integers, result, clamp});
   if (args) {
-    std::vector<ir::Node*> nodes(m->nodes.begin() + 1, m->nodes.end());
-    nodes.push_back(m->node("computed"));
-    replace_quantize(quantize, integers.name, std::move(*args), std::move(nodes));
+    replace_quantize(quantize, integers->name, std::move(*args), std::move(computed));
   }
   return args.has_value();
 }
@@ -350,7 +305,7 @@ bool fuse_scaling(const ir::Program& program, const std::vector<std::pair<ir::No
       times *= *factor;
       clamp = {clamp.min * *factor, clamp.max * *factor};
     } else if (const std::optional<Clamp> own = clamp_of(*step->first)) {
-      clamp = {std::clamp(clamp.min, own->min, own->max), std::clamp(clamp.max, own->min, own->max)};
+      clamp = clamp.then(*own);
     } else {
       return false;
     }

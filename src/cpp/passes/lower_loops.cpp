@@ -101,7 +101,7 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
   ir::Node* result = create_like(*node, "while_loop", std::move(args));
   ir::Graph* condition = result->add_region("condition");
   ir::Value* turn = condition->add_input("turn", int_type());
-  ir::Node* compare = condition->create_node("executorch_prim::lt.Scalar", {{turn}, count});
+  ir::Node* compare = condition->create_node(op::executorch_prim_lt_Scalar, {{turn}, count});
   serve(compare, *node);
   condition->outputs = {{compare->add_result("more", ir::Type::of(ir::Kind::kBool))}};
 
@@ -122,11 +122,11 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
       continue;
     }
     ir::Value* slot = body->add_input(node->result(i)->name + "_items", node->result(i)->type);
-    ir::Node* put = body->create_node("executorch_prim::et_copy_index.tensor", {{slot}, body->outputs[i], {counter}});
+    ir::Node* put = body->create_node(op::executorch_prim_et_copy_index_tensor, {{slot}, body->outputs[i], {counter}});
     serve(put, *node);
     body->outputs[i].data = slot;
   }
-  ir::Node* increment = body->create_node("executorch_prim::add.Scalar", {{counter}, {int64_t{1}}});
+  ir::Node* increment = body->create_node(op::executorch_prim_add_Scalar, {{counter}, {int64_t{1}}});
   serve(increment, *node);
   const ir::Argument next{increment->add_result("next", int_type())};
   body->outputs.insert(body->outputs.begin(), next);
@@ -142,8 +142,8 @@ Result<ir::Node*> to_while_loop(ir::Node* node, PassContext& context) {
 /// A copy of a number, for moves that would overwrite it first.
 ir::Value* copy_number(ir::Graph& body, ir::Value* value, const ir::Node& cause) {
   const bool is_bool = value->type.kind == ir::Kind::kBool;
-  ir::Node* node = is_bool ? body.create_node("executorch_prim::sym_ite.Scalar", {{value}, {true}, {false}})
-                           : body.create_node("executorch_prim::add.Scalar", {{value}, {int64_t{0}}});
+  ir::Node* node = is_bool ? body.create_node(op::executorch_prim_sym_ite_Scalar, {{value}, {true}, {false}})
+                           : body.create_node(op::executorch_prim_add_Scalar, {{value}, {int64_t{0}}});
   serve(node, cause);
   return node->add_result(value->name + "_old", value->type);
 }

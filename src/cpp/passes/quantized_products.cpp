@@ -13,9 +13,6 @@
 namespace et::passes {
 namespace {
 
-/// Of a bias in int32: the other half is left for the sum that it is added to.
-constexpr double kLargestBias = 1 << 30;
-
 /// How an input is quantized at run time.
 struct Choice {
   ir::Pattern pattern;

@@ -4,16 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "base/half.h"
 #include "ir/op_views.h"
 
 namespace et::passes {
 namespace {
-
-bool is_scale(double scale) {
-  const auto narrow = static_cast<float>(scale);
-  return narrow > 0 && std::isnormal(narrow);
-}
 
 template <typename T>
 bool is_range_in(int64_t low, int64_t zero_point, int64_t high) {
@@ -27,14 +21,6 @@ bool is_known_range(ScalarType dtype, int64_t low, int64_t zero_point, int64_t h
     case ScalarType::Byte: return is_range_in<uint8_t>(low, zero_point, high);
     case ScalarType::Short: return is_range_in<int16_t>(low, zero_point, high);
     default: return false;
-  }
-}
-
-template <typename T>
-void append(const ir::Constant& constant, std::vector<double>& out) {
-  const auto* data = static_cast<const T*>(constant.data);
-  for (int64_t i = 0; i < constant.type.numel(); ++i) {
-    out.push_back(static_cast<double>(data[i]));
   }
 }
 
@@ -99,6 +85,11 @@ bool read_scales(const ir::Program& program, const ir::Argument& argument, Weigh
 
 bool is_run_time_conversion(std::string_view op) { return ops::has_tag(op, ops::kRunTimeScale); }
 
+bool is_scale(double scale) {
+  const auto narrow = static_cast<float>(scale);
+  return narrow > 0 && std::isnormal(narrow);
+}
+
 bool Weight::is_symmetric() const {
   return std::all_of(zero_points.begin(), zero_points.end(), [](int64_t zero) { return zero == 0; });
 }
@@ -128,23 +119,6 @@ std::optional<Activation> affine_of(const ir::Node& node) {
 std::optional<Activation> activation_of(const ir::Argument& argument) {
   const ir::Node* node = producer_if(argument, {kDequantizePerTensor});
   return node == nullptr || !node->tag.empty() ? std::nullopt : affine_of(*node);
-}
-
-std::vector<double> numbers_of(const ir::Constant& constant) {
-  std::vector<double> out;
-  switch (constant.type.dtype) {
-    case ScalarType::Float: append<float>(constant, out); break;
-    case ScalarType::Double: append<double>(constant, out); break;
-    case ScalarType::Half: append<Half>(constant, out); break;
-    case ScalarType::BFloat16: append<BFloat16>(constant, out); break;
-    case ScalarType::Long: append<int64_t>(constant, out); break;
-    case ScalarType::Int: append<int32_t>(constant, out); break;
-    case ScalarType::Short: append<int16_t>(constant, out); break;
-    case ScalarType::Char: append<int8_t>(constant, out); break;
-    case ScalarType::Byte: append<uint8_t>(constant, out); break;
-    default: break;
-  }
-  return out;
 }
 
 std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& argument) {

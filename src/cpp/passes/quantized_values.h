@@ -18,6 +18,10 @@ inline constexpr std::string_view kDequantizePerTensor = op::quantized_decompose
 inline constexpr std::string_view kDequantizePerChannel = op::quantized_decomposed_dequantize_per_channel;
 inline constexpr std::string_view kDequantizePerGroup = op::quantized_decomposed_dequantize_per_channel_group;
 
+/// The largest integer of a bias in int32: the other half is left for the sum that it is added to. Quantizers aim at half
+/// of it (quantizer/calibration/biases.py).
+inline constexpr double kLargestBias = 1 << 30;
+
 /// Nodes of these operators. Dequantize also reads the first three arguments of the others: input, scale, zero point.
 using Quantize = ops::QuantizedDecomposedQuantizePerTensor;
 using Dequantize = ops::QuantizedDecomposedDequantizePerTensor;
@@ -40,6 +44,9 @@ struct Activation {
 /// Whether an operator is a part of a quantization at run time: the choice of scales, and the conversions that take
 /// them.
 bool is_run_time_conversion(std::string_view op);
+
+/// A scale that integer operators and backends take: a positive normal float.
+bool is_scale(double scale);
 
 /// The parameters of a quantize_per_tensor or dequantize_per_tensor node. There are none for other nodes, when a
 /// parameter is computed or outside of its type, for scales that are no positive normal float, for other integer types,
@@ -69,8 +76,6 @@ std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& 
 /// The weight that a node dequantizes, one of the three kDequantize operators: what weight_of and backends read.
 std::optional<Weight> read_weight(const ir::Program& program, const ir::Node& dequantize);
 
-/// The elements of a constant of floats or integers; empty for other types.
-std::vector<double> numbers_of(const ir::Constant& constant);
 /// The elements of a constant bias, dequantized where it is quantized; nothing when it is no constant.
 std::optional<std::vector<double>> bias_of(const ir::Program& program, const ir::Argument& argument);
 

@@ -14,6 +14,13 @@ namespace {
 /// log(1 + eˣ)
 const ir::Pattern kSoftplus = "y = softplus(x, 1, 20) | log1p(exp(x)) | log(add(exp(x), 1))";
 
+/// What polynomials are computed by.
+bool is_power(std::string_view op) { return is_one_of(op, {op::square, op::pow_Tensor_Scalar, op::neg}); }
+bool is_arithmetic(std::string_view op) {
+  return is_one_of(op, {op::add_Tensor, op::add_Scalar, op::sub_Tensor, op::sub_Scalar, op::rsub_Scalar, op::mul_Tensor,
+                        op::mul_Scalar, op::div_Tensor, op::div_Scalar});
+}
+
 constexpr size_t kPowers = 4;
 
 /// Σ c[j][i] xⁱ tʲ, where x is what the activation is of and t its inner function.
@@ -153,7 +160,7 @@ class Reader {
 
   std::optional<Polynomial> read(const ir::Node& node) {
     const auto& args = node.args();
-    if (is_one_of(node.op, {op::square, op::pow_Tensor_Scalar, op::neg})) {
+    if (is_power(node.op)) {
       const double exponent = args.size() > 1 ? number_of(ops::PowTensorScalar(node).exponent()).value_or(0) : 2;
       const std::optional<Polynomial> base = read(args[0]);
       if (node.op == op::neg) {
@@ -165,8 +172,7 @@ class Reader {
       }
       return power;
     }
-    if (!is_one_of(node.op, {op::add_Tensor, op::add_Scalar, op::sub_Tensor, op::sub_Scalar, op::rsub_Scalar,
-                             op::mul_Tensor, op::mul_Scalar, op::div_Tensor, op::div_Scalar})) {
+    if (!is_arithmetic(node.op)) {
       return std::nullopt;
     }
     const ops::AddTensor call(node);
@@ -206,9 +212,7 @@ std::vector<ir::Value*> candidates(const ir::Argument& argument) {
   }
   for (size_t i = 0; i < values.size() && values.size() < kMost; ++i) {
     const ir::Node* node = values[i]->producer();
-    if (node == nullptr ||
-        !is_one_of(node->op.substr(0, node->op.find('.')), {"aten::add", "aten::sub", "aten::rsub", "aten::mul",
-                                                            "aten::div", "aten::pow", op::square, op::neg})) {
+    if (node == nullptr || (!is_power(node->op) && !is_arithmetic(node->op))) {
       continue;
     }
     node->for_each_input([&](ir::Value* input) {

@@ -131,7 +131,7 @@ Result<Changed> RemoveViews::run(ir::Graph& graph, PassContext& context) {
       node->op = "alias";
       node->set_args({{self}});
     } else if (node->op == op::view_copy_out && from.is_bounded() && to.is_bounded()) {
-      node->op = "executorch_prim::et_view.default";
+      node->op = op::executorch_prim_et_view_default;
     } else {
       continue;
     }

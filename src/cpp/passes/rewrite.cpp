@@ -2,11 +2,23 @@
 
 #include <algorithm>
 
+#include "base/half.h"
 #include "ir/content_key.h"
 #include "ir/op_views.h"
 #include "ir/pattern.h"
 
 namespace et::passes {
+namespace {
+
+template <typename T>
+void append(const ir::Constant& constant, std::vector<double>& out) {
+  const auto* data = static_cast<const T*>(constant.data);
+  for (int64_t i = 0; i < constant.type.numel(); ++i) {
+    out.push_back(static_cast<double>(data[i]));
+  }
+}
+
+}  // namespace
 
 bool is_one_of(std::string_view op, std::initializer_list<std::string_view> ops) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
@@ -17,8 +29,7 @@ std::string external_file_of(const ir::Program& program, const ir::Value* value)
     return constant->external_key.empty() ? "" : constant->external_file;
   }
   const ir::Node* producer = value == nullptr ? nullptr : value->producer();
-  const bool is_dequantized = producer != nullptr && producer->op.rfind("quantized_decomposed::dequantize", 0) == 0;
-  return is_dequantized
+  return producer != nullptr && ops::has_tag(producer->op, ops::kDequantizes)
              ? external_file_of(program, ops::QuantizedDecomposedDequantizePerTensor(*producer).input().value())
              : "";
 }
@@ -146,6 +157,23 @@ ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view
   ir::Value* value = node->add_result(hint, ir::Type::of(constant.type));
   program.constants.emplace(std::move(name), std::move(constant));
   return value;
+}
+
+std::vector<double> numbers_of(const ir::Constant& constant) {
+  std::vector<double> out;
+  switch (constant.type.dtype) {
+    case ScalarType::Float: append<float>(constant, out); break;
+    case ScalarType::Double: append<double>(constant, out); break;
+    case ScalarType::Half: append<Half>(constant, out); break;
+    case ScalarType::BFloat16: append<BFloat16>(constant, out); break;
+    case ScalarType::Long: append<int64_t>(constant, out); break;
+    case ScalarType::Int: append<int32_t>(constant, out); break;
+    case ScalarType::Short: append<int16_t>(constant, out); break;
+    case ScalarType::Char: append<int8_t>(constant, out); break;
+    case ScalarType::Byte: append<uint8_t>(constant, out); break;
+    default: break;
+  }
+  return out;
 }
 
 }  // namespace et::passes

@@ -83,6 +83,9 @@ void erase_unread(std::vector<ir::Node*> nodes, ir::Node* made);
 ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view hint, ir::Constant constant,
                         ir::Node* before);
 
+/// The elements of a constant of floats or integers; empty for other types.
+std::vector<double> numbers_of(const ir::Constant& constant);
+
 /// Memory for a constant of `type`, zeroed. `*data` points into it until the constant is gone.
 template <typename T = unsigned char>
 ir::Constant new_constant(ir::TensorType type, T** data) {

@@ -109,9 +109,9 @@ class Writer {
     Number out = product();
     while (out) {
       if (take("+")) {
-        out = call("executorch_prim::add.Scalar", out, product());
+        out = call(op::executorch_prim_add_Scalar, out, product());
       } else if (take("-")) {
-        out = call("executorch_prim::sub.Scalar", out, product());
+        out = call(op::executorch_prim_sub_Scalar, out, product());
       } else {
         break;
       }
@@ -123,11 +123,11 @@ class Writer {
     Number out = atom();
     while (out) {
       if (take("*")) {
-        out = call("executorch_prim::mul.Scalar", out, atom());
+        out = call(op::executorch_prim_mul_Scalar, out, atom());
       } else if (take("//")) {
-        out = call("executorch_prim::floordiv.Scalar", out, atom());
+        out = call(op::executorch_prim_floordiv_Scalar, out, atom());
       } else if (take("%")) {
-        out = call("executorch_prim::mod.Scalar", out, atom());
+        out = call(op::executorch_prim_mod_Scalar, out, atom());
       } else {
         break;
       }
@@ -144,7 +144,7 @@ class Writer {
       out = sum();
       out = take(")") ? out : std::nullopt;
     } else if (take("-")) {
-      out = call("executorch_prim::sub.Scalar", ir::Argument{int64_t{0}}, atom());
+      out = call(op::executorch_prim_sub_Scalar, ir::Argument{int64_t{0}}, atom());
     } else if (std::isdigit(static_cast<unsigned char>(peek())) != 0) {
       out = literal();
     } else {
@@ -177,7 +177,7 @@ class Writer {
       }
       Number out = sum();
       while (out && take(",")) {
-        out = call(is_max ? "executorch_prim::sym_max.Scalar" : "executorch_prim::sym_min.Scalar", out, sum());
+        out = call(is_max ? op::executorch_prim_sym_max_Scalar : op::executorch_prim_sym_min_Scalar, out, sum());
       }
       return take(")") ? out : std::nullopt;
     }

@@ -7,11 +7,9 @@
 namespace et::passes {
 namespace {
 
-constexpr std::string_view kPrimitive = "executorch_prim::";
-
 bool is_own(std::string_view op) {
   return is_one_of(op, {"constant", "buffer", "delegate", "alias", "cond", "map", "scan", "while_loop"}) ||
-         op.substr(0, kPrimitive.size()) == kPrimitive;
+         ops::is_primitive(op);
 }
 
 /// A schema's default: None, True, 1, 1.5, [], [0, 1], "text".

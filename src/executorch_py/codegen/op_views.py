@@ -2,7 +2,8 @@
 
 For: tools/gen_tables.py. Three headers follow from the table, so that a misspelt operator or argument does not compile:
 
-    ops/names.h        op::convolution                            "aten::convolution"; op::add_out, "aten::add.out"
+    ops/names.h        op::convolution                            "aten::convolution"; op::add_out, "aten::add.out";
+                       op::executorch_prim_add_Scalar             of the runtime's own operators (kernels/prim)
     ops/arguments.h    ops::arguments::convolution::kStride       3
     ir/op_views.h      ops::Convolution(node).stride()            node.args()[3]
 
@@ -45,9 +46,9 @@ def _require_distinct(what: str, pairs: Iterable[tuple[str, str]]) -> None:
             raise TableError(f"{name} and {seen[made]} have the same {what}, {made}")
 
 
-def names_header(ops: list[Op]) -> str:
+def names_header(ops: list[Op], primitives: Iterable[str]) -> str:
     """ops/names.h."""
-    names = sorted({schema.name for op in ops for schema in (op.schema, op.out) if schema})
+    names = sorted({schema.name for op in ops for schema in (op.schema, op.out) if schema}.union(primitives))
     _require_distinct("name in C++", ((identifier(name), name) for name in names))
     lines = [f'inline constexpr char {identifier(name)}[] = "{name}";' for name in names]
     about = "/// Names of operators and kernels: a misspelt one does not compile."

@@ -60,11 +60,13 @@ TAGS = [
     "fused",  # our own operator, made by a pass or kept whole by the importer
     "irreducible",  # decompositions end here: torch's next step would be one that no kernel computes as well
     "cheap",  # makes its result in the time it takes to write it, so that a large constant need not be stored
-    "clamps",  # limits elements to a range
+    "clamps",  # limits elements to a range of numbers
     "same_type",  # returns its first argument where the result has that argument's type, beside `moves: reshape`
     "commutative",  # its first two arguments may change places
     "uninitialised",  # allocates without saying what is in it
     "run_time_scale",  # quantizes by a scale that is computed at run time, or computes one
+    "quantizes",  # makes integers of floats
+    "dequantizes",  # makes floats of integers
     "composite",  # torch takes it apart before Edge: models say it, the compiler's table does not hold it
     "fresh",  # although torch takes it apart, its result is new memory for sure, never that of an argument
     "activation",  # a function of one tensor that stands behind layers; not those of gates, which multiply a state

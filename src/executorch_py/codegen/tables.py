@@ -6,6 +6,7 @@ writes those of a firmware project. Uses the standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from .element_types import python_module
@@ -98,6 +99,12 @@ def operator_rows(ops: list[Op], published: set[str]) -> str:
     return f"# {_HEAD[3:]}ROWS = {{\n{''.join(rows)}}}\n"
 
 
+def primitive_rows(table: Path) -> dict[str, str]:
+    """Primitive operator -> its row in the table of kernels/prim."""
+    rows = table.read_text(encoding="utf-8").splitlines()
+    return {row.split('"')[1]: row for row in rows if row.startswith("{")}
+
+
 def kernels_by_file(ops: list[Op], selection: Selection, library: str) -> dict[str, list[Op]]:
     """Kernel file of a library → the operators whose kernels it holds, each kernel once; only what is selected."""
     files: dict[str, list[Op]] = {}
@@ -184,13 +191,15 @@ def write_kernel_tables(ops: list[Op], selection: Selection, out: Path) -> None:
         write_if_changed(folder / "sources.cmake", sources_cmake(library, files, selection))
 
 
-def write_tables(ops: list[Op], published: set[str], selection: Selection, out: Path) -> None:
+def write_tables(
+    ops: list[Op], published: set[str], primitives: Iterable[str], selection: Selection, out: Path
+) -> None:
     """Writes all files below `out`; a file is touched only when its content changes."""
     table = sorted((op for op in ops if not op.is_composite), key=lambda op: op.schema.name)
     write_if_changed(out / "ops/op_table.inc", op_table(ops, published, selection))
     write_if_changed(out / "python/_operator_rows.py", operator_rows(ops, published))
     write_if_changed(out / "python/_element_types.py", python_module())
-    write_if_changed(out / "ops/names.h", _HEAD + names_header(table))
+    write_if_changed(out / "ops/names.h", _HEAD + names_header(table, primitives))
     write_if_changed(out / "ops/arguments.h", _HEAD + arguments_header(table))
     write_if_changed(out / "ir/op_views.h", _HEAD + views_header(table))
     write_kernel_tables(ops, selection, out)

@@ -10,7 +10,13 @@ from pathlib import Path
 from executorch_py.codegen.ops_yaml import KERNEL_LIBRARIES, Op, TableError, kernel_function, read_table
 from executorch_py.codegen.pte_operators import read_pte_operators
 from executorch_py.codegen.select_ops import Selection
-from executorch_py.codegen.tables import kernels_by_file, register_table, sources_cmake, write_kernel_tables
+from executorch_py.codegen.tables import (
+    kernels_by_file,
+    primitive_rows,
+    register_table,
+    sources_cmake,
+    write_kernel_tables,
+)
 from executorch_py.errors import InvalidArgumentError, NotFoundError
 from executorch_py.sdk import folder as _package
 
@@ -107,8 +113,7 @@ def choose_kernels(selected: Mapping[str, set[str] | None], plain_kernels: froze
 
 def primitives() -> dict[str, str]:
     """Primitive operator -> its row in the table of kernels/prim."""
-    text = (PACKAGED / "cpp" / "kernels" / "prim" / "prim_table.inc").read_text(encoding="utf-8")
-    return {row.split('"')[1]: row for row in text.splitlines() if row.startswith("{")}
+    return primitive_rows(PACKAGED / "cpp" / "kernels" / "prim" / "prim_table.inc")
 
 
 def _fast(selected: Mapping[str, set[str] | None], kernels: Mapping[str, Op]) -> dict[str, str]:

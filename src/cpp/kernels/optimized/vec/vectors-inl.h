@@ -94,6 +94,7 @@ HWY_INLINE void fold_columns(const Combine& combine, const T* x, T* y, size_t n,
   });
 }
 
+/// The largest or smallest of x[0 … n), n >= 1; not a number when one is not.
 template <bool kLargest, class T>
 HWY_INLINE T extreme_of(const T* x, size_t n) {
   const hn::ScalableTag<T> d;
@@ -124,12 +125,6 @@ HWY_INLINE T extreme_of(const T* x, size_t n) {
     best = (kLargest ? each[k] > best : each[k] < best) || each[k] != each[k] ? each[k] : best;  // NOLINT: NaN
   }
   return best;
-}
-
-/// The largest of x[0 … n), n >= 1; not a number when one is not.
-template <class T>
-HWY_INLINE T max_of(const T* x, size_t n) {
-  return extreme_of<true>(x, n);
 }
 
 }  // namespace et::kernels::optimized::HWY_NAMESPACE
