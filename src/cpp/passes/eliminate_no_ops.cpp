@@ -12,7 +12,7 @@ namespace et::passes {
 namespace {
 
 /// Of two nodes in a row the outer one can do what both do.
-const ir::Pattern kTwice = "y = view(&view(x, size=_), size=_) | permute(&permute(x, _), _)";
+const ir::Pattern kTwice = R"(y = view(&view(x, size=_), size=_) | permute(&permute(x, _), _))";
 
 /// Whether the operator returns its first argument when the result has its type.
 bool is_same_when_type_is(std::string_view op) {
