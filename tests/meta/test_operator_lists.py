@@ -147,7 +147,7 @@ def test_tables_of_code_are_no_lists():
     assert not [names for names in cpp_lists(cpp) if len(names) > MOST]
 
 
-POSITION = re.compile(r"args\(\)\[[1-9]|\barg\([1-9]|\bargs\[[1-9]\]")
+POSITION = re.compile(r"args\(\)\[[1-9]|\b(?:arg|type|is_constant)\([1-9]|\bargs\[[1-9]\]")
 
 
 def test_arguments_behind_the_first_have_names():

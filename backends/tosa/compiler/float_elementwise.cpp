@@ -83,9 +83,9 @@ std::string choice(const Question& q) {
 }
 
 std::string filling(const Question& q) {
-  const ops::MaskedFillScalar call(q.node);
-  return q.type(1).dtype == ScalarType::Bool && is_floating(q.type(0).dtype) ? number_refusal(q, 2)
-                                                                             : "a mask that is not torch.bool";
+  using namespace ops::arguments::masked_fill_Scalar;
+  return q.type(kMask).dtype == ScalarType::Bool && is_floating(q.type(kSelf).dtype) ? number_refusal(q, kValue)
+                                                                                     : "a mask that is not torch.bool";
 }
 
 std::string bounds(const Question& q) {

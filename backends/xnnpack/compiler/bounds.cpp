@@ -55,27 +55,37 @@ bool joins(const ir::Node& node) {
   return fits;
 }
 
+/// Whether two matrices, or batches of them, can be multiplied.
+bool multiply(const ir::Argument& left, const ir::Argument& right) {
+  const Dims &a = type_of(left)->dims, &b = type_of(right)->dims;
+  return a.back().max == b[b.size() - 2].max && broadcast(a, b, 2);
+}
+
 bool fits(const Question& q) {
   const std::string_view op = q.node.op;
   if (op == op::cat) {
     return joins(q.node);
   }
   if (ops::moves_of(op) == ops::Moves::kReshape) {
-    return same_count(q.type(0)->dims, q.result_type().dims);
+    return same_count(type_of(q.node.args()[0])->dims, q.result_type().dims);
   }
   if (op == op::linear) {
-    return q.type(0)->dims.back().max == q.type(1)->dims.back().max;
+    const ops::Linear call(q.node);
+    return type_of(call.input())->dims.back().max == type_of(call.weight())->dims.back().max;
   }
-  if (is_one_of(op, {op::addmm, op::mm, op::bmm})) {
-    const size_t first = op == op::addmm ? 1 : 0;
-    const Dims &a = q.type(first)->dims, &b = q.type(first + 1)->dims;
-    return a.back().max == b[b.size() - 2].max && broadcast(a, b, 2);
+  if (op == op::addmm) {
+    return multiply(ops::Addmm(q.node).mat1(), ops::Addmm(q.node).mat2());
+  }
+  if (is_one_of(op, {op::mm, op::bmm})) {
+    return multiply(ops::Mm(q.node).self(), ops::Mm(q.node).mat2());
   }
   if (is_one_of(op, {op::_native_batch_norm_legit_no_training, op::_prelu_kernel})) {
-    return q.type(0)->dims[1].is_static();
+    return type_of(q.node.args()[0])->dims[1].is_static();
   }
-  if (ops::has_tag(op, ops::kPointwise)) {
-    return q.node.args().size() < 2 || q.type(1) == nullptr || broadcast(q.type(0)->dims, q.type(1)->dims, 0);
+  if (ops::has_tag(op, ops::kPointwise) && q.node.args().size() > 1) {
+    const ops::AddTensor call(q.node);
+    const ir::TensorType* other = type_of(call.other());
+    return other == nullptr || broadcast(type_of(call.self())->dims, other->dims, 0);
   }
   return true;
 }

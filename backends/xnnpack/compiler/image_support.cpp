@@ -32,7 +32,7 @@ std::optional<std::pair<int64_t, int64_t>> pair_of(const ir::Argument& argument,
 
 std::string pooling(const Question& q, bool is_max) {
   const ops::MaxPool2d call(q.node);
-  if (!is_image(q.type(0))) {
+  if (!is_image(type_of(call.self()))) {
     return "only 2-D pooling of a batch";
   }
   const auto window = pair_of(call.kernel_size()), stride = pair_of(call.stride(), &call.kernel_size()),
@@ -47,7 +47,7 @@ std::string pooling(const Question& q, bool is_max) {
   if (is_max && (stride->first > window->first || stride->second > window->second)) {
     return "strides larger than the window";
   }
-  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& in = *type_of(call.self());
   const ir::TensorType& out = q.result_type();
   if (!in.dims[1].is_static()) {
     return "a dynamic number of channels";
@@ -79,19 +79,19 @@ size_t num_dynamic(const ir::TensorType& type) {
 
 std::string convolution(const Question& q) {
   const ops::Convolution call(q.node);
-  const ir::TensorType& x = *q.type(0);
+  const ir::TensorType& x = *type_of(call.input());
   if (x.rank() != 4 && x.rank() != 3) {
     return "only 1-D and 2-D convolution";
   }
   const bool quantized = is_quantized_weight(call.weight().value());
   if (quantized) {
-    if (const std::string why = quantized_product_refusal(q, 0, 1, 2); !why.empty()) {
+    if (const std::string why = quantized_product_refusal(q); !why.empty()) {
       return why;
     }
-  } else if (!q.is_constant(1)) {
+  } else if (!is_constant(call.weight())) {
     return "its filter is not constant";
   }
-  if (!quantized && !call.bias().is_none() && !q.is_constant(2)) {
+  if (!quantized && !call.bias().is_none() && !is_constant(call.bias())) {
     return "its bias is not constant";
   }
   const auto stride = ints_of(call.stride()), padding = ints_of(call.padding()), dilation = ints_of(call.dilation()),
@@ -149,7 +149,8 @@ std::string avg_pool(const Question& q) {
 
 std::string mean(const Question& q) {
   const ops::MeanDim call(q.node);
-  const size_t rank = q.type(0)->rank();
+  const ir::TensorType& in = *type_of(call.self());
+  const size_t rank = in.rank();
   const auto dims = ints_of(call.dim());
   constexpr const char* kOnly = "only the mean over height and width of an image, or the length of a line";
   if ((rank != 4 && rank != 3) || !dims || !call.dtype().is_none()) {
@@ -161,7 +162,7 @@ std::string mean(const Question& q) {
   }
   std::sort(axes.begin(), axes.end());
   if (rank == 3) {
-    return axes == std::vector<int64_t>{2} && num_dynamic(*q.type(0)) <= 1 && is_made_as_image(call.self().value())
+    return axes == std::vector<int64_t>{2} && num_dynamic(in) <= 1 && is_made_as_image(call.self().value())
                ? kTaken
                : kOnly;
   }
@@ -170,7 +171,7 @@ std::string mean(const Question& q) {
 
 std::string resize(const Question& q) {
   const ops::UpsampleBilinear2dVec call(q.node);
-  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& in = *type_of(call.input());
   const ir::TensorType& out = q.result_type();
   if (in.rank() != 4 || !in.dims[1].is_static() || !in.dims[2].is_static() || !in.dims[3].is_static() ||
       !out.dims[2].is_static() || !out.dims[3].is_static()) {
@@ -189,7 +190,8 @@ std::string resize(const Question& q) {
 }
 
 std::string nearest(const Question& q) {
-  const ir::TensorType& in = *q.type(0);
+  const ops::UpsampleNearest2dVec call(q.node);
+  const ir::TensorType& in = *type_of(call.input());
   const ir::TensorType& out = q.result_type();
   if (in.rank() != 4 || !in.dims[1].is_static()) {
     return "dynamic sizes";
@@ -204,7 +206,7 @@ std::string nearest(const Question& q) {
       return "pixels that are not repeated one to five times";
     }
   }
-  const auto* scales = ops::UpsampleNearest2dVec(q.node).scale_factors().as<ir::Argument::Doubles>();
+  const auto* scales = call.scale_factors().as<ir::Argument::Doubles>();
   for (size_t i = 0; scales != nullptr && i < 2 && i < scales->size(); ++i) {
     if ((*scales)[i] * static_cast<double>(in.dims[2 + i].max) != static_cast<double>(out.dims[2 + i].max)) {
       return "a scale that is not the ratio of sizes";

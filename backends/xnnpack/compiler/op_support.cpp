@@ -36,21 +36,19 @@ std::optional<size_t> dim_of(const ir::Argument& argument, size_t rank) {
 std::string elementwise(const Question&) { return kTaken; }
 
 std::string binary(const Question& q) {
-  if (q.type(0) == nullptr) {
+  const ops::AddTensor call(q.node);
+  const ir::TensorType *const self = type_of(call.self()), *const other = type_of(call.other());
+  if (self == nullptr) {
     return "its first operand is a number";
   }
-  if (q.type(1) == nullptr && !number_of(ops::AddTensor(q.node).other())) {
+  if (other == nullptr && !number_of(call.other())) {
     return "an operand that is computed at run time and is no tensor";
   }
-  if (q.is_constant(0) && (q.type(1) == nullptr || q.is_constant(1))) {
+  if (is_constant(call.self()) && (other == nullptr || is_constant(call.other()))) {
     return "compile time: all operands are constants";
   }
-  for (size_t i = 0; i < 2; ++i) {
-    if (q.type(i) != nullptr && q.type(i)->dtype != q.result_type().dtype) {
-      return "operands of different types";
-    }
-  }
-  return kTaken;
+  const ScalarType dtype = q.result_type().dtype;
+  return self->dtype == dtype && (other == nullptr || other->dtype == dtype) ? kTaken : "operands of different types";
 }
 
 std::string add_or_sub(const Question& q) {
@@ -71,10 +69,10 @@ std::string power(const Question& q) {
 }
 
 std::string clamp(const Question& q) {
-  for (size_t i = 1; i < 3; ++i) {
-    if (!q.arg(i).is_none() && !number_of(q.arg(i))) {
-      return "a bound that is computed at run time";
-    }
+  const ops::Clamp call(q.node);
+  const auto is_known = [](const ir::Argument& bound) { return bound.is_none() || number_of(bound).has_value(); };
+  if (!is_known(call.min()) || !is_known(call.max())) {
+    return "a bound that is computed at run time";
   }
   return passes::clamp_of(q.node) ? kTaken : "its lower bound is above the upper one";
 }
@@ -85,13 +83,11 @@ std::string gelu(const Question& q) {
 }
 
 std::string elu(const Question& q) {
-  for (size_t i = 2; i < 4; ++i) {
-    const auto scale = number_of(q.arg(i));
-    if (!scale || *scale != 1) {
-      return "a scale";
-    }
+  const ops::Elu call(q.node);
+  if (number_of(call.scale()) != 1 || number_of(call.input_scale()) != 1) {
+    return "a scale";
   }
-  const auto alpha = number_of(ops::Elu(q.node).alpha());
+  const auto alpha = number_of(call.alpha());
   return alpha && *alpha > 0 && std::isnormal(static_cast<float>(*alpha)) ? kTaken : "an alpha that is not positive";
 }
 
@@ -103,71 +99,74 @@ std::string leaky_relu(const Question& q) {
 }
 
 std::string prelu(const Question& q) {
-  if (!q.is_constant(1)) {
+  const ops::PreluKernel_ call(q.node);
+  if (!is_constant(call.weight())) {
     return "slopes that are not constant";
   }
-  const size_t rank = q.type(0)->rank();
+  const size_t rank = type_of(call.self())->rank();
   return rank >= 2 && rank <= 4 ? kTaken : "only ranks 2 to 4";
 }
 
 std::string softmax(const Question& q) {
   const ops::Softmax_ call(q.node);
-  const size_t rank = q.type(0)->rank();
+  const size_t rank = type_of(call.self())->rank();
   const auto dim = rank == 0 ? std::nullopt : dim_of(call.dim(), rank);
   const bool over_channels = dim && *dim == 1 && (rank == 3 || rank == 4) && is_made_as_image(call.self().value());
   return dim && (*dim == rank - 1 || over_channels) ? kTaken
                                                     : "only along the last dimension, or the channels of an image";
 }
 
-std::string constant_matrix(const Question& q, size_t i, const char* what) {
-  if (!q.is_constant(i)) {
+std::string constant_matrix(const ir::Argument& factor, const char* what) {
+  if (!is_constant(factor)) {
     return std::string(what) + " is not constant";
   }
-  return q.type(i)->rank() == 2 ? kTaken : std::string(what) + " is no matrix";
+  return type_of(factor)->rank() == 2 ? kTaken : std::string(what) + " is no matrix";
 }
 
 constexpr const char* kNoPlainBias = "its bias is no constant vector with a number for each column";
 
 /// A vector as long as the result's rows; eager broadcasts others.
-bool is_plain_bias(const Question& q, size_t i) {
-  return q.type(i) != nullptr && q.type(i)->rank() == 1 && q.type(i)->dims[0].max == q.result_type().dims.back().max;
+bool is_plain_bias(const Question& q, const ir::Argument& bias) {
+  const ir::TensorType* type = type_of(bias);
+  return type != nullptr && type->rank() == 1 && type->dims[0].max == q.result_type().dims.back().max;
 }
 
 std::string linear(const Question& q) {
   const ops::Linear call(q.node);
-  if (q.type(0)->rank() == 0) {
+  if (type_of(call.input())->rank() == 0) {
     return "a scalar";
   }
-  if (!call.bias().is_none() && !is_plain_bias(q, 2)) {
+  if (!call.bias().is_none() && !is_plain_bias(q, call.bias())) {
     return kNoPlainBias;
   }
   if (is_quantized_weight(call.weight().value())) {
-    return quantized_product_refusal(q, 0, 1, 2);
+    return quantized_product_refusal(q);
   }
-  if (!call.bias().is_none() && !q.is_constant(2)) {
+  if (!call.bias().is_none() && !is_constant(call.bias())) {
     return "its bias is not constant";
   }
-  return constant_matrix(q, 1, "its weight");
+  return constant_matrix(call.weight(), "its weight");
 }
 
 std::string addmm(const Question& q) {
-  for (size_t i = 3; i < 5; ++i) {
-    const auto factor = number_of(q.arg(i));
-    if (!factor || *factor != 1) {
-      return "a factor alpha or beta";
-    }
+  const ops::Addmm call(q.node);
+  if (number_of(call.beta()) != 1 || number_of(call.alpha()) != 1) {
+    return "a factor alpha or beta";
   }
-  if (!q.is_constant(0) || !is_plain_bias(q, 0)) {
+  if (!is_constant(call.self()) || !is_plain_bias(q, call.self())) {
     return kNoPlainBias;
   }
-  return constant_matrix(q, 2, "its second factor");
+  return constant_matrix(call.mat2(), "its second factor");
 }
 
-std::string matmul(const Question& q) { return q.is_constant(0) ? "its first factor is constant" : kTaken; }
+std::string matmul(const Question& q) {
+  return is_constant(ops::Mm(q.node).self()) ? "its first factor is constant" : kTaken;
+}
 
 std::string batch_norm(const Question& q) {
-  for (size_t i = 1; i < 5; ++i) {
-    if (!q.arg(i).is_none() && !q.is_constant(i)) {
+  const ops::NativeBatchNormLegitNoTraining_ call(q.node);
+  for (const ir::Argument* one : {&call.weight(), &call.bias(), &call.running_mean(), &call.running_var()}) {
+    if (!one->is_none() && !is_constant(*one)) {
       return "statistics that are not constant";
     }
   }
@@ -176,7 +175,7 @@ std::string batch_norm(const Question& q) {
       return "its statistics are used";
     }
   }
-  const size_t rank = q.type(0)->rank();
+  const size_t rank = type_of(call.input())->rank();
   return rank >= 2 && rank <= 4 ? kTaken : "only ranks 2 to 4";
 }
 
@@ -203,7 +202,8 @@ std::string concatenate(const Question& q) {
 }
 
 std::string permute(const Question& q) {
-  return q.type(0)->rank() >= 1 && ints_of(ops::PermuteCopy(q.node).dims()) ? kTaken : "a scalar";
+  const ops::PermuteCopy call(q.node);
+  return type_of(call.self())->rank() >= 1 && ints_of(call.dims()) ? kTaken : "a scalar";
 }
 
 std::string view(const Question& q) {
@@ -212,7 +212,7 @@ std::string view(const Question& q) {
 
 std::string slice(const Question& q) {
   const ops::SliceCopyTensor call(q.node);
-  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& in = *type_of(call.self());
   const auto dim = dim_of(call.dim(), in.rank());
   const auto step = int_of(call.step());
   if (!dim || !step || *step != 1) {
@@ -229,7 +229,7 @@ std::string slice(const Question& q) {
 
 std::string select(const Question& q) {
   const ops::SelectCopyInt call(q.node);
-  const ir::TensorType& in = *q.type(0);
+  const ir::TensorType& in = *type_of(call.self());
   const auto dim = dim_of(call.dim(), in.rank());
   if (!dim || !int_of(call.index()) || !in.dims[*dim].is_static()) {
     return "an index that is computed at run time, or a dynamic dimension";
@@ -238,8 +238,9 @@ std::string select(const Question& q) {
 }
 
 std::string split(const Question& q) {
-  const ir::TensorType& in = *q.type(0);
-  const auto dim = dim_of(ops::SplitCopyTensor(q.node).dim(), in.rank());
+  const ops::SplitCopyTensor call(q.node);
+  const ir::TensorType& in = *type_of(call.self());
+  const auto dim = dim_of(call.dim(), in.rank());
   if (!dim || !in.dims[*dim].is_static()) {
     return "a dynamic dimension";
   }
@@ -358,12 +359,12 @@ std::string type_refusal(const ir::TensorType& type, const Options& options, boo
 
 }  // namespace
 
-const ir::TensorType* Question::type(size_t i) const {
-  const ir::Value* value = i < node.args().size() ? arg(i).value() : nullptr;
+const ir::TensorType* type_of(const ir::Argument& argument) {
+  const ir::Value* value = argument.value();
   return value != nullptr && value->type.is_tensor() ? &value->type.tensor : nullptr;
 }
 
-bool Question::is_constant(size_t i) const { return i < node.args().size() && is_foldable(arg(i).value()); }
+bool is_constant(const ir::Argument& argument) { return is_foldable(argument.value()); }
 
 bool is_made_as_image(const ir::Value* value) {
   constexpr size_t kMaxSteps = 32;

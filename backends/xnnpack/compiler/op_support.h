@@ -30,12 +30,7 @@ struct Question {
   const ir::Program& program;
   const Options& options;
 
-  const ir::Argument& arg(size_t i) const { return node.args()[i]; }
-  /// The type of a tensor argument; nullptr for anything else.
-  const ir::TensorType* type(size_t i) const;
-  const ir::TensorType& result_type(size_t i = 0) const { return node.results()[i]->type.tensor; }
-  /// A constant, or something that folding makes one: views and arithmetic of constants.
-  bool is_constant(size_t i) const;
+  const ir::TensorType& result_type() const { return node.result()->type.tensor; }
 };
 
 /// One row.
@@ -58,7 +53,11 @@ std::string refusal_of(const ir::Node& node, const ir::Program& program, const O
 /// then.
 bool is_made_as_image(const ir::Value* value);
 
-/// True when folding will make a constant of the value.
+/// The type of a tensor argument; nullptr for anything else.
+const ir::TensorType* type_of(const ir::Argument& argument);
+
+/// True for a constant, and for what folding makes one: views and arithmetic of constants.
 bool is_foldable(const ir::Value* value);
+bool is_constant(const ir::Argument& argument);
 
 }  // namespace et::backends::xnnpack

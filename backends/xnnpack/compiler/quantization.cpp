@@ -135,11 +135,11 @@ std::string static_refusal(const Question& q) {
   if (!scale || !int_of(call.zero_point()) || !low || !high) {
     return "a scale that is computed at run time";
   }
-  const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : q.type(0)->dtype;
+  const ScalarType dtype = q.node.op == kQuantize ? q.result_type().dtype : type_of(call.input())->dtype;
   if (dtype != ScalarType::Char || *low != -128 || *high != 127) {
     return "only int8 with its whole range";
   }
-  const ScalarType real = q.node.op == kQuantize ? q.type(0)->dtype : q.result_type().dtype;
+  const ScalarType real = q.node.op == kQuantize ? type_of(call.input())->dtype : q.result_type().dtype;
   if (real != ScalarType::Float || q.result_type().rank() > 6 || !q.result_type().is_bounded()) {
     return "numbers that are not float32";
   }

@@ -12,8 +12,8 @@ namespace et::backends::xnnpack {
 
 /// True when `value` is a dequantized constant.
 bool is_quantized_weight(const ir::Value* value);
-/// Why a product with an integer weight cannot be taken; arguments `input`, `weight` and `bias` by position.
-std::string quantized_product_refusal(const Question& question, size_t input, size_t weight, size_t bias);
+/// Why a linear layer or convolution with an integer weight cannot be taken; "" when it can.
+std::string quantized_product_refusal(const Question& question);
 
 /// True when every path from parameters of run-time quantization leads over quantize and dequantize into products that
 /// can be taken.

@@ -29,13 +29,20 @@ double scale_of(const ir::Node& quantize) {
 /// Clamps that the delegate takes.
 bool is_clamp(const ir::Node& node) { return passes::is_clamp(node) && find_operator(node.op) != nullptr; }
 
+/// Of a linear layer or a convolution: both begin with input, weight and bias.
+using Product = ops::Linear;
+
+std::vector<double> bias_numbers(const Question& q) {
+  return bias_of_product(q.program, Product(q.node).bias()).value_or(std::vector<double>());
+}
+
 /// Whether the library can bring sums back to 8 bits, and the bias fits beside them.
-std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t bias, double in, double out) {
+std::string scale_refusal(const Question& q, const IntegerWeight& weight, double in, double out) {
   const double largest = *std::max_element(weight.scales.begin(), weight.scales.end());
   if (static_cast<float>(in * largest / out) >= kLargestFactor) {
     return "results that are far smaller than its sums";
   }
-  const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
+  const std::vector<double> values = bias_numbers(q);
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::abs(values[i]) > passes::kLargestBias * in * weight.scales[weight.scales.size() == 1 ? 0 : i]) {
       return "a bias that does not fit 32 bits beside such small weights";
@@ -46,7 +53,7 @@ std::string scale_refusal(const Question& q, const IntegerWeight& weight, size_t
 
 /// The library adds the bias to the sums of integers and scales both, so that it is written divided by the scales. Why
 /// it does not take a product of floats with an integer weight.
-std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, size_t input, size_t bias) {
+std::string weight_only_refusal(const Question& q, const IntegerWeight& weight) {
   const auto type = weight.spec.datatype;
   if (!q.options.weight_only) {
     return "integer weights with an input that is not quantized";
@@ -57,10 +64,10 @@ std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, 
   if (type != payload::Datatype_qcint8 && type != payload::Datatype_qcint4) {
     return "a product of floats with integer weights whose scales are not those of output channels";
   }
-  if (q.type(input)->dtype != ScalarType::Float) {
+  if (type_of(Product(q.node).input())->dtype != ScalarType::Float) {
     return "a product of other floats than float32 with integer weights";
   }
-  const std::vector<double> values = bias_of_product(q.program, q.arg(bias)).value_or(std::vector<double>());
+  const std::vector<double> values = bias_numbers(q);
   for (size_t i = 0; i < values.size(); ++i) {
     if (!fits_scaled(values[i], weight.scales[i])) {
       return "a bias that is too large beside such small weights";
@@ -70,8 +77,9 @@ std::string weight_only_refusal(const Question& q, const IntegerWeight& weight, 
 }
 
 /// What speaks against a product by itself.
-std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t bias) {
-  const std::optional<IntegerWeight> read = read_weight(q.program, q.arg(weight).value());
+std::string refusal_alone(const Question& q) {
+  const Product call(q.node);
+  const std::optional<IntegerWeight> read = read_weight(q.program, call.weight().value());
   if (!read) {
     return "an integer weight whose scales the library has not (zero points, groups that are no multiple of 32)";
   }
@@ -92,20 +100,20 @@ std::string refusal_alone(const Question& q, size_t input, size_t weight, size_t
   if (transposed && groups != 1 && type == payload::Datatype_qcint8) {
     return "a transposed convolution in groups with scales a channel";
   }
-  if (!q.arg(bias).is_none() && !q.is_constant(bias) && !is_quantized_weight(q.arg(bias).value())) {
+  if (!call.bias().is_none() && !is_constant(call.bias()) && !is_quantized_weight(call.bias().value())) {
     return "its bias is not constant";
   }
-  switch (input_kind(q.arg(input).value())) {
-    case InputKind::kFloat: return weight_only_refusal(q, *read, input, bias);
+  switch (input_kind(call.input().value())) {
+    case InputKind::kFloat: return weight_only_refusal(q, *read);
     case InputKind::kStatic: {
       const ir::Node* last = &last_clamp(q.node);
       if (last->result()->users().size() != 1 || last->result()->users().front()->op != kQuantize || is_4_bit) {
         return "a quantized input but a result that is not quantized";
       }
-      const ir::Node &from = *q.arg(input).value()->producer(), &to = *last->result()->users().front();
+      const ir::Node &from = *call.input().value()->producer(), &to = *last->result()->users().front();
       const std::string why = static_refusal({from, q.program, q.options});
       const std::string behind = why.empty() ? static_refusal({to, q.program, q.options}) : why;
-      return behind.empty() ? scale_refusal(q, *read, bias, scale_of(from), scale_of(to)) : behind;
+      return behind.empty() ? scale_refusal(q, *read, scale_of(from), scale_of(to)) : behind;
     }
     case InputKind::kDynamic:
       if (!q.options.dynamic_quant) {
@@ -136,7 +144,7 @@ bool computes_on_integers(const ir::Node& node) {
     first = first->args()[0].value()->producer();
   }
   if (is_one_of(first->op, {op::linear, op::convolution})) {
-    return is_quantized_weight(ops::Linear(*first).weight().value()) &&
+    return is_quantized_weight(Product(*first).weight().value()) &&
            input_kind(first->args()[0].value()) != InputKind::kFloat;
   }
   bool any = false, all = true;
@@ -165,15 +173,17 @@ bool feeds_products_only(const ir::Value* value, const Question& question) {
       return feeds_products_only(user->result(), question);
     }
     const bool is_product = is_one_of(user->op, {op::linear, op::convolution});
-    return is_product && user->args()[0].value() == value && is_quantized_weight(ops::Linear(*user).weight().value()) &&
-           refusal_alone(Question{*user, question.program, question.options}, 0, 1, 2).empty();
+    return is_product && Product(*user).input().value() == value &&
+           is_quantized_weight(Product(*user).weight().value()) &&
+           refusal_alone({*user, question.program, question.options}).empty();
   });
 }
 
-std::string quantized_product_refusal(const Question& q, size_t input, size_t weight, size_t bias) {
-  std::string why = refusal_alone(q, input, weight, bias);
-  if (why.empty() && input_kind(q.arg(input).value()) == InputKind::kDynamic) {
-    const ir::Node* quantize = q.arg(input).value()->producer()->args()[0].value()->producer();
+std::string quantized_product_refusal(const Question& q) {
+  std::string why = refusal_alone(q);
+  const ir::Value* input = Product(q.node).input().value();
+  if (why.empty() && input_kind(input) == InputKind::kDynamic) {
+    const ir::Node* quantize = input->producer()->args()[0].value()->producer();
     const ir::Node* choose = ops::QuantizedDecomposedQuantizePerTensorTensor(*quantize).scale().value()->producer();
     for (const auto& result : choose->results()) {
       if (!feeds_products_only(result.get(), q)) {

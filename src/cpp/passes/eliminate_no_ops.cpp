@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/names.h"
 #include "ops/op_table.h"
 #include "passes/rewrite.h"
 
 namespace et::passes {
 namespace {
+
+/// Of two nodes in a row the outer one can do what both do.
+const ir::Pattern kTwice = R"(y = view(&view(x, size=_), size=_) | permute(&permute(x, _), _))";
 
 /// Whether the operator returns its first argument when the result has its type.
 bool is_same_when_type_is(std::string_view op) {
@@ -70,42 +74,29 @@ bool would_return_what_is_not_its_own(const ir::Node& node, const ir::Value* sou
          (is_external(source) || graph->is_output(source) || source->graph() != graph);
 }
 
-/// view(view(x)) => view(x). True when it fired.
-bool join_views(ir::Node& node) {
-  if (!is_one_of(node.op, {op::view, op::view_copy})) {
+/// view(view(x)) => view(x), permute(permute(x, p), q) => permute(x, p∘q). True when it fired.
+bool join(ir::Node& node, const ir::Program& program) {
+  const auto found = kTwice.match(
+      node, program, [](const ir::Match& m) { return m.kept.front()->tag == m.root()->tag; });
+  if (!found) {
     return false;
   }
-  const ir::Node* inner = producer_if(ops::View(node).self(), {op::view, op::view_copy});
-  if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
-    return false;
+  const ir::Node& inner = *found->kept.front();
+  if (ops::moves_of(node.op) == ops::Moves::kPermute) {
+    const auto first = ints_of(ops::Permute(inner).dims()), second = ints_of(ops::Permute(node).dims());
+    if (!first || !second) {
+      return false;
+    }
+    const auto rank = static_cast<int64_t>(first->size());
+    ir::Argument::List joined;
+    for (const int64_t dim : *second) {
+      const int64_t source = (*first)[static_cast<size_t>((dim + rank) % rank)];
+      joined.push_back({(source + rank) % rank});
+    }
+    node.set_arg(ops::arguments::permute::kDims, {std::move(joined)});
   }
-  node.set_arg(0, ops::View(*inner).self());
-  node.absorb(*inner);
-  return true;
-}
-
-/// permute(permute(x, p), q) => permute(x, p∘q). True when it fired.
-bool join_permutes(ir::Node& node) {
-  if (!is_one_of(node.op, {op::permute, op::permute_copy})) {
-    return false;
-  }
-  const ir::Node* inner = producer_if(ops::Permute(node).self(), {op::permute, op::permute_copy});
-  if (inner == nullptr || inner->tag != node.tag || inner->graph() != node.graph()) {
-    return false;
-  }
-  const auto first = ints_of(ops::Permute(*inner).dims());
-  const auto second = ints_of(ops::Permute(node).dims());
-  if (!first || !second) {
-    return false;
-  }
-  const auto rank = static_cast<int64_t>(first->size());
-  ir::Argument::List joined;
-  for (const int64_t dim : *second) {
-    const int64_t source = (*first)[static_cast<size_t>((dim + rank) % rank)];
-    joined.push_back({(source + rank) % rank});
-  }
-  node.set_args({ops::Permute(*inner).self(), {std::move(joined)}});
-  node.absorb(*inner);
+  node.set_arg(0, (*found)["x"]);
+  node.absorb(inner);
   return true;
 }
 
@@ -171,10 +162,10 @@ PassInfo EliminateNoOps::info() const {
   return {"eliminate-no-ops", "Removes operators that return their argument; joins views of views"};
 }
 
-Result<Changed> EliminateNoOps::run(ir::Graph& graph, PassContext&) {
-  return rewrite_each(graph, [&graph](ir::Node* node) {
+Result<Changed> EliminateNoOps::run(ir::Graph& graph, PassContext& context) {
+  return rewrite_each(graph, [&](ir::Node* node) {
     bool changed = false;
-    while (join_views(*node) || join_permutes(*node)) {
+    while (join(*node, context.program)) {
       changed = true;
     }
     if (skip_expand(*node)) {

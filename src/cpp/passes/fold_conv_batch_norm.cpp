@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ir/op_views.h"
+#include "ir/pattern.h"
 #include "ops/arguments.h"
 #include "ops/names.h"
 #include "passes/rewrite.h"
@@ -12,6 +12,11 @@ namespace {
 
 // Positions of arguments.
 using namespace ops::arguments::et_convolution_clamp;
+
+const ir::Pattern kNormalised = R"(
+  y = _native_batch_norm_legit_no_training(x, gamma, beta, mean, variance, _, eps)
+  x = convolution(_, weight, bias, _, _, _, transposed, _, groups)
+)";
 
 /// A constant of a floating dtype as doubles; empty when it is none.
 std::vector<double> floats_of(const ir::Constant& constant) {
@@ -38,100 +43,85 @@ ir::Constant write(ir::TensorType type, const std::vector<double>& values) {
   }
 }
 
-/// What is needed of both nodes; complete when ok().
-struct Match {
-  ir::Node* convolution = nullptr;
-  const ir::Constant* weight = nullptr;
-  std::vector<double> weights;
+/// What both nodes compute with.
+struct Numbers {
   size_t channels = 0;  ///< of the output
   size_t groups = 1;
   bool transposed = false;
-  std::vector<double> bias, gamma, beta, mean, variance;  ///< [channels] each
   double eps = 0;
-
-  bool ok() const {
-    return channels > 0 && !weights.empty() && bias.size() == channels && gamma.size() == channels &&
-           beta.size() == channels && mean.size() == channels && variance.size() == channels;
-  }
+  std::vector<double> weights;
+  std::vector<double> bias, gamma, beta, mean, variance;  ///< [channels] each
 };
 
-/// [channels] values of an optional constant argument; `absent` for none; empty when it is no constant.
-std::vector<double> channel_values(const ir::Program& program, const ir::Argument& argument, size_t channels,
-                                   double absent) {
-  if (argument.is_none()) {
-    return std::vector<double>(channels, absent);
+/// Nothing when a number is not known, or when the two nodes do not become one.
+std::optional<Numbers> numbers_in(const ir::Match& m, const ir::Program& program) {
+  const ir::Node& norm = *m.root();
+  const ir::Constant* weight = constant_of(program, m["weight"]);
+  const auto transposed = int_of(m["transposed"]), groups = int_of(m["groups"]);
+  const auto eps = number_of(m["eps"]);
+  if (norm.results().size() != 3 || !norm.graph()->is_unused(norm.result(1)) ||
+      !norm.graph()->is_unused(norm.result(2)) || m.node("x")->tag != norm.tag ||
+      m.value("x")->type.tensor != norm.result()->type.tensor || weight == nullptr || !weight->type.is_row_major() ||
+      weight->type.rank() < 3 || !transposed || !groups || !eps) {
+    return std::nullopt;
   }
-  const ir::Constant* constant = constant_of(program, argument);
-  return constant == nullptr ? std::vector<double>() : floats_of(*constant);
+  Numbers found;
+  found.transposed = *transposed != 0;
+  found.groups = static_cast<size_t>(*groups);
+  found.eps = *eps;
+  const std::vector<ir::Dim>& dims = weight->type.dims;
+  found.channels = static_cast<size_t>(found.transposed ? dims[1].max * *groups : dims[0].max);
+  found.weights = floats_of(*weight);
+  bool is_known = found.channels > 0 && !found.weights.empty();
+  const auto of_channels = [&](std::string_view name, double absent) {
+    const ir::Constant* constant = constant_of(program, m[name]);
+    std::vector<double> values(m[name].is_none() ? found.channels : 0, absent);
+    values = constant == nullptr ? values : floats_of(*constant);
+    is_known = is_known && values.size() == found.channels;
+    return values;
+  };
+  found.bias = of_channels("bias", 0);
+  found.gamma = of_channels("gamma", 1);
+  found.beta = of_channels("beta", 0);
+  found.mean = of_channels("mean", 0);
+  found.variance = of_channels("variance", 1);
+  return is_known ? std::optional(std::move(found)) : std::nullopt;
 }
 
-Match match(const ir::Node& norm, const ir::Program& program) {
-  Match m;
-  const ir::Graph& graph = *norm.graph();
-  ir::Node* convolution = producer_if(ops::NativeBatchNormLegitNoTraining_(norm).input(), {op::convolution});
-  if (convolution == nullptr || convolution->tag != norm.tag || !is_only_use(convolution->result(), &norm) ||
-      !graph.is_unused(norm.result(1)) || !graph.is_unused(norm.result(2)) ||
-      convolution->result()->type.tensor != norm.result()->type.tensor) {
-    return m;
-  }
-  m.weight = constant_of(program, ops::Convolution(*convolution).weight());
-  const auto transposed = int_of(ops::Convolution(*convolution).transposed());
-  const auto groups = int_of(ops::Convolution(*convolution).groups());
-  const auto eps = number_of(ops::NativeBatchNormLegitNoTraining_(norm).eps());
-  if (m.weight == nullptr || !m.weight->type.is_row_major() || m.weight->type.rank() < 3 || !transposed || !groups ||
-      !eps) {
-    return m;
-  }
-  m.convolution = convolution;
-  m.transposed = *transposed != 0;
-  m.groups = static_cast<size_t>(*groups);
-  m.eps = *eps;
-  const std::vector<ir::Dim>& dims = m.weight->type.dims;
-  m.channels = static_cast<size_t>(m.transposed ? dims[1].max * *groups : dims[0].max);
-  m.weights = floats_of(*m.weight);
-  m.bias = channel_values(program, ops::Convolution(*convolution).bias(), m.channels, 0);
-  m.gamma = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).weight(), m.channels, 1);
-  m.beta = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).bias(), m.channels, 0);
-  m.mean = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).running_mean(), m.channels, 0);
-  m.variance = channel_values(program, ops::NativeBatchNormLegitNoTraining_(norm).running_var(), m.channels, 1);
-  return m;
-}
-
-void fold(ir::Node* norm, Match& m, PassContext& context) {
-  std::vector<double> scale(m.channels);
-  for (size_t o = 0; o < m.channels; ++o) {
-    scale[o] = m.gamma[o] / std::sqrt(m.variance[o] + m.eps);
-    m.bias[o] = (m.bias[o] - m.mean[o]) * scale[o] + m.beta[o];
+void fold(const ir::Match& m, Numbers& numbers, PassContext& context) {
+  std::vector<double> scale(numbers.channels);
+  for (size_t o = 0; o < numbers.channels; ++o) {
+    scale[o] = numbers.gamma[o] / std::sqrt(numbers.variance[o] + numbers.eps);
+    numbers.bias[o] = (numbers.bias[o] - numbers.mean[o]) * scale[o] + numbers.beta[o];
   }
   // Weights are [out, in / groups, kernel…], of a transposed convolution [in, out / groups, kernel…].
-  const std::vector<ir::Dim>& dims = m.weight->type.dims;
-  const auto rows = static_cast<size_t>(dims[0].max);
-  const auto columns = static_cast<size_t>(dims[1].max);
-  const size_t kernel = m.weights.size() / (rows * columns);
+  const ir::TensorType type = constant_of(context.program, m["weight"])->type;
+  const auto rows = static_cast<size_t>(type.dims[0].max);
+  const auto columns = static_cast<size_t>(type.dims[1].max);
+  const size_t kernel = numbers.weights.size() / (rows * columns);
   for (size_t row = 0; row < rows; ++row) {
     for (size_t column = 0; column < columns; ++column) {
-      const size_t group = row / (rows / m.groups);
-      const double s = scale[m.transposed ? group * columns + column : row];
+      const size_t group = row / (rows / numbers.groups);
+      const double s = scale[numbers.transposed ? group * columns + column : row];
       for (size_t k = 0; k < kernel; ++k) {
-        m.weights[(row * columns + column) * kernel + k] *= s;
+        numbers.weights[(row * columns + column) * kernel + k] *= s;
       }
     }
   }
+  ir::Node *const norm = m.root(), *const convolution = m.node("x");
   ir::Graph& graph = *norm->graph();
   const std::string name = norm->result()->name;
-  const ir::TensorType bias_type = ir::TensorType::contiguous(m.weight->type.dtype, {static_cast<int64_t>(m.channels)});
-  std::vector<ir::Argument> args = m.convolution->args();
-  ir::Value* weight =
-      add_constant(context.program, graph, name + "_weight", write(m.weight->type, m.weights), m.convolution);
-  ir::Value* bias = add_constant(context.program, graph, name + "_bias", write(bias_type, m.bias), m.convolution);
-  args[kWeight].data = weight;
-  args[kBias].data = bias;
-  ir::Node* folded = create_like(*m.convolution, op::convolution, std::move(args));
+  const ir::TensorType bias_type = ir::TensorType::contiguous(type.dtype, {static_cast<int64_t>(numbers.channels)});
+  std::vector<ir::Argument> args = convolution->args();
+  args[kWeight].data =
+      add_constant(context.program, graph, name + "_weight", write(type, numbers.weights), convolution);
+  args[kBias].data = add_constant(context.program, graph, name + "_bias", write(bias_type, numbers.bias), convolution);
+  ir::Node* folded = create_like(*convolution, op::convolution, std::move(args));
   graph.move_before(folded, norm);
   folded->add_result(name, norm->result()->type);
-  folded->absorb(*m.convolution);
+  folded->absorb(*convolution);
   replace_node(norm, folded);
-  graph.erase(m.convolution);
+  graph.erase(convolution);
 }
 
 }  // namespace
@@ -142,14 +132,12 @@ PassInfo FoldConvBatchNorm::info() const {
 
 Result<Changed> FoldConvBatchNorm::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&context](ir::Node* node) {
-    if (node->op != op::_native_batch_norm_legit_no_training || node->results().size() != 3) {
-      return false;
+    const std::optional<ir::Match> found = kNormalised.match(*node, context.program);
+    std::optional<Numbers> numbers = found ? numbers_in(*found, context.program) : std::nullopt;
+    if (numbers) {
+      fold(*found, *numbers, context);
     }
-    Match m = match(*node, context.program);
-    if (m.ok()) {
-      fold(node, m, context);
-    }
-    return m.ok();
+    return numbers.has_value();
   });
 }
 
