@@ -161,3 +161,18 @@ def test_arguments_behind_the_first_have_names():
         if POSITION.search(line.partition("//")[0])
     ]
     assert not places, "\n".join(places)
+
+
+BY_HAND = re.compile(r"\bzip\(.*\._schema|\blen\(\w+\.args\) *[<>]")
+
+
+def test_arguments_in_python_have_one_reader():
+    """``arguments_of`` of graphs/nodes.py knows names and defaults; no other file puts them together by hand."""
+    places = [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in sources("src/executorch_py/", "quantizer/", "backends/")
+        if name.endswith(".py") and name != "src/executorch_py/graphs/nodes.py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if BY_HAND.search(line)
+    ]
+    assert not places, "\n".join(places)

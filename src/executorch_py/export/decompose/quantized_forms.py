@@ -29,6 +29,7 @@ from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
 from executorch_py.export.dialect.custom_operators import operator_name
 from executorch_py.export.dialect.operators import VIEW_TO_COPY
 from executorch_py.graphs.dtypes import dtype_code
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.rewriting import GraphWriter, RegionWriter, nodes_with_bodies
 from executorch_py.graphs.sources import source_of
 from executorch_py.operators import known_operators
@@ -220,7 +221,7 @@ class _Affine(_Rewriter):
         if node in self._products:
             self.value[node] = self._linear(node, self._products[node])
         elif name == _DEQUANTIZE and node.args[0] in self.constants:
-            self._computed(node, self._weight(node, _arguments(node)))
+            self._computed(node, self._weight(node, arguments_of(node)))
         elif name in (_QUANTIZE, _DEQUANTIZE):
             self._computed(node, self._activation(node))
         elif name == _CHOOSE:
@@ -313,7 +314,7 @@ class _Affine(_Rewriter):
         raise _refusal(node, f"blocks of {block} in a weight of {sizes}")
 
     def _choose(self, node: fx.Node) -> Any:
-        given = _arguments(node)
+        given = arguments_of(node)
         low, high = _limits(given, "target_dtype")
         q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
         if _is_per_token(given):
@@ -332,7 +333,7 @@ class _Affine(_Rewriter):
         return self.emit(node, target, x, low, high, given["eps"] or torch.finfo(torch.float32).eps, torch.int8)
 
     def _activation(self, node: fx.Node) -> fx.Node:
-        given = _arguments(node)
+        given = arguments_of(node)
         quantizes = _name(node) == _QUANTIZE
         low, high = _limits(given, "output_dtype" if quantizes else "input_dtype")
         q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
@@ -347,14 +348,6 @@ class _Affine(_Rewriter):
         if per_token:
             return self.emit(node, q.dequantize_per_token.default, *args, torch.float32)
         return self.emit(node, q.dequantize_per_tensor.tensor, *args)
-
-
-def _arguments(node: fx.Node) -> dict[str, Any]:
-    schema = node.target._schema  # type: ignore[union-attr]
-    values = {argument.name: argument.default_value for argument in schema.arguments}
-    values.update(zip((argument.name for argument in schema.arguments), node.args, strict=False))
-    values.update(node.kwargs)
-    return values
 
 
 def _limits(given: dict[str, Any], dtype: str) -> tuple[int, int]:
