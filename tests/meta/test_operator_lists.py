@@ -37,7 +37,6 @@ OWN_LISTS |= {
     ("src/executorch_py/devtools/inspector/record_map.py", "permute_copy"): "what one pass adds beside a softmax",
     ("src/executorch_py/devtools/quantization/matching.py", "view"): "names of torch's overloads that are one operator",
     ("src/executorch_py/devtools/quantization/matching.py", "conv1d"): "what prepare_pt2e folds a batch norm into",
-    ("src/executorch_py/export/decompose/quantized_forms.py", "relu"): "what eager-mode quantization leaves in a graph",
     ("src/executorch_py/export/dialect/operators.py", "lstm"): "loops over time; a column would have these four only",
     ("src/executorch_py/export/importer/numbers.py", "sqrt"): "functions of Python's math, on sizes",
     ("src/executorch_py/export/importer/numbers.py", "bitwise_and"): "operators on sizes",

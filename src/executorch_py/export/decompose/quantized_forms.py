@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
 from executorch_py.export.dialect.custom_operators import operator_name
-from executorch_py.export.dialect.operators import VIEW_TO_COPY
+from executorch_py.export.dialect.operators import LIMITING, MOVING
 from executorch_py.graphs.dtypes import dtype_code
 from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.rewriting import GraphWriter, RegionWriter, nodes_with_bodies
@@ -40,23 +40,6 @@ _CHOOSE, _QUANTIZE, _DEQUANTIZE = (f"torchao::{name}_affine" for name in ("choos
 _INNER = "export::access_subclass_inner_tensor"
 _CONVERT = "quantized_decomposed::convert_element_type"
 _EAGER = "quantized::"
-_MONOTONE = frozenset(
-    f"aten::{name}"
-    for name in (
-        "relu",
-        "relu_",
-        "relu6",
-        "relu6_",
-        "hardtanh",
-        "hardtanh_",
-        "clamp",
-        "max_pool1d",
-        "max_pool2d",
-        "max_pool3d",
-        "clone",
-        "contiguous",
-    )
-)
 
 
 def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
@@ -567,10 +550,10 @@ def _read_in_half_only(graph: fx.Graph) -> set[fx.Node]:
 
 def _keeps_rounding(node: fx.Node) -> bool:
     """Whether the operator only moves elements, or limits them to numbers that float16 has."""
-    bounds = [x for x in (*node.args[1:], *node.kwargs.values()) if isinstance(x, (int, float))]
-    return node.target in VIEW_TO_COPY or (
-        _name(node) in _MONOTONE and all(float(torch.tensor(x).half()) == x for x in bounds)
-    )
+    if node.target not in LIMITING:
+        return node.target in MOVING
+    bounds = [x for x in arguments_of(node).values() if isinstance(x, (int, float))]
+    return all(float(torch.tensor(x).half()) == x for x in bounds)
 
 
 def _has_half_kernel(node: fx.Node) -> bool:

@@ -33,6 +33,12 @@ KEPT_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep))
 #: Operators that torch takes apart, whose result is new memory for sure: writing to it touches nothing else.
 FRESH: tuple[OpOverload, ...] = overloads(lambda op: "fresh" in op.tags)
 
+#: Operators that move elements, and leave them as they are. A dropout that is still there computes.
+MOVING: frozenset[OpOverload] = frozenset(overloads(lambda op: bool(op.moves) and "dropout" not in op.tags))
+
+#: Operators that limit elements to a range.
+LIMITING: frozenset[OpOverload] = frozenset(overloads(lambda op: "clamps" in op.tags or op.base_name == "clamp"))
+
 
 def is_whole(node: fx.Node) -> bool:
     """False for a call of an operator in KEPT_WHOLE that its kernel does not cover.
