@@ -39,7 +39,7 @@ SANITIZE  ?= address,undefined
 # What reads bytes that it must not trust: `make test` runs these sanitized; `make sanitize` runs all.
 HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
-SWEPT     := tests/ops/every_kernel tests/ops/test_own_kernels.py
+SWEPT     := tests/ops/every_kernel tests/ops/test_kernels_without_samples.py
 # Those of operators and of targets: about half of the time of all Python tests.
 OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets tests/tosa
 # Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.

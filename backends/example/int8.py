@@ -23,7 +23,7 @@ from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner im
 )
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
-from executorch_py.exir.backend.utils import constant_names, note_refusal, tag_constant_data
+from executorch_py.exir.backend.utils import arguments_of, constant_names, note_refusal, tag_constant_data
 
 BACKEND_ID = "ExampleInt8Backend"
 _TAG = "example_int8"
@@ -42,7 +42,9 @@ def _name(node: Any) -> str:
 
 def _is_int8(node: fx.Node) -> bool:
     """Whether a quantize or dequantize has numbers as parameters and the whole range of int8."""
-    return node.args[3:6] == (-128, 127, torch.int8) and isinstance(node.args[1], float)
+    given = arguments_of(node)
+    is_whole = (given["quant_min"], given["quant_max"], given["dtype"]) == (-128, 127, torch.int8)
+    return is_whole and isinstance(given["scale"], float)
 
 
 class Unit:
@@ -62,20 +64,20 @@ class Unit:
         user = next(iter(operator.users))
         self.relu = user if self.kernel == "linear" and user.target is aten.relu.default else None
         self.quantize = next(iter(user.users)) if self.relu is not None and len(user.users) == 1 else user
-        inputs = [operator.args[0], operator.args[1]]
+        inputs = operator.args[:2]
         self.nodes = [n for n in (*inputs, operator, self.relu, self.quantize) if isinstance(n, fx.Node)]
 
 
 def unit_of(node: fx.Node, constants: frozenset[str]) -> Unit | str:
     """The integer kernel that a convolution or linear layer is, or why it is none."""
-    x, weight = node.args[:2]
+    x, weight, bias, *_ = arguments_of(node).values()
     if _name(x) != _DEQUANTIZE or _name(weight) != _DEQUANTIZE_WEIGHT or not _is_int8(x):
         return "its input and weight are not both int8"
-    if weight.args[0].name not in constants or weight.args[3] != 0:
+    if weight.args[0].name not in constants or arguments_of(weight)["axis"] != 0:
         return "its weight is no constant with a scale an output channel"
     if len(node.users) != 1:
         return "its result is used more than once"
-    if len(node.args) > 2 and node.args[2] is not None and node.args[2].name not in constants:
+    if bias is not None and bias.name not in constants:
         return "its bias is not constant"
     if node.target is aten.convolution.default and (why := _convolution_refusal(node)):
         return why
@@ -84,8 +86,8 @@ def unit_of(node: fx.Node, constants: frozenset[str]) -> Unit | str:
 
 
 def _convolution_refusal(node: fx.Node) -> str:
-    dilation, transposed, groups = node.args[5], node.args[6], node.args[8]
-    is_plain = len(dilation) == 2 and list(dilation) == [1, 1] and not transposed and groups == 1
+    given = arguments_of(node)
+    is_plain = list(given["dilation"]) == [1, 1] and not given["transposed"] and given["groups"] == 1
     return "" if is_plain else "only 2-D convolution without dilation and groups"
 
 
@@ -105,7 +107,7 @@ class ExampleInt8Partitioner(Partitioner):
                     taken += unit.nodes
                 elif (
                     node.target is aten.convolution.default
-                    and node.args[1].name in constants
+                    and arguments_of(node)["weight"].name in constants
                     and not _convolution_refusal(node)
                 ):
                     taken.append(node)
@@ -150,23 +152,15 @@ class ExampleInt8Backend(BackendDetails):
             if node in units:
                 steps.append(_integer_step(units[node], constants, arrays))
             elif node.target is aten.convolution.default:
-                arrays[f"{node.name}.weight"] = constants[node.args[1].name]
+                arrays[f"{node.name}.weight"] = constants[arguments_of(node)["weight"].name]
                 arrays[f"{node.name}.bias"] = _bias(node, constants)
                 steps.append(
                     {"kernel": "float_conv", "input": node.args[0].name, "output": node.name, **_geometry(node)}
                 )
             else:
                 kernel = "quantize" if _name(node) == _QUANTIZE else "dequantize"
-                scale, zero_point = node.args[1:3]
-                steps.append(
-                    {
-                        "kernel": kernel,
-                        "input": node.args[0].name,
-                        "output": node.name,
-                        "scale": scale,
-                        "zero_point": zero_point,
-                    }
-                )
+                numbers = {name: arguments_of(node)[name] for name in ("scale", "zero_point")}
+                steps.append({"kernel": kernel, "input": node.args[0].name, "output": node.name, **numbers})
         outputs = [node.name for node in next(reversed(graph.nodes)).args[0]]
         archive = io.BytesIO()
         plan = json.dumps({"inputs": inputs, "outputs": outputs, "steps": steps})
@@ -185,33 +179,30 @@ def _constants_of(program: ExportedProgram) -> dict[str, np.ndarray]:
 
 
 def _bias(node: fx.Node, constants: dict[str, np.ndarray]) -> np.ndarray:
-    bias = node.args[2] if len(node.args) > 2 else None
-    channels = node.args[1].meta["val"].shape[0]
-    return np.zeros(channels, np.float32) if bias is None else constants[bias.name]
+    _, weight, bias, *_ = arguments_of(node).values()
+    return np.zeros(weight.meta["val"].shape[0], np.float32) if bias is None else constants[bias.name]
 
 
 def _geometry(node: fx.Node) -> dict[str, list[int]]:
-    return {
-        "stride": list(node.args[3]) * (2 // len(node.args[3])),
-        "padding": list(node.args[4]) * (2 // len(node.args[4])),
-    }
+    given = arguments_of(node)
+    return {name: list(given[name]) * (2 // len(given[name])) for name in ("stride", "padding")}
 
 
 def _integer_step(unit: Unit, constants: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     node, result = unit.operator, unit.quantize
-    x, weight = node.args[:2]
-    scales = constants[weight.args[1].name].astype(np.float32)
-    arrays[f"{result.name}.weight"] = constants[weight.args[0].name]
-    arrays[f"{result.name}.scales"] = np.float32(x.args[1]) * scales / np.float32(result.args[1])
+    before, weights, behind = (arguments_of(one) for one in (*node.args[:2], result))
+    scales = constants[weights["scales"].name].astype(np.float32)
+    arrays[f"{result.name}.weight"] = constants[weights["input"].name]
+    arrays[f"{result.name}.scales"] = np.float32(before["scale"]) * scales / np.float32(behind["scale"])
     # The accumulator has the scale of input times weight; so has the bias that is added to it.
-    bias = np.rint(_bias(node, constants) / (x.args[1] * scales.astype(np.float64)))
+    bias = np.rint(_bias(node, constants) / (before["scale"] * scales.astype(np.float64)))
     arrays[f"{result.name}.bias"] = bias.astype(np.int32)
     return {
         "kernel": unit.kernel,
-        "input": x.args[0].name,
+        "input": before["input"].name,
         "output": result.name,
-        "input_zero_point": x.args[2],
-        "zero_point": result.args[2],
+        "input_zero_point": before["zero_point"],
+        "zero_point": behind["zero_point"],
         "relu": unit.relu is not None,
         **(_geometry(node) if unit.kernel == "conv" else {}),
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import fx
 
+from executorch_py.exir.backend.utils import arguments_of
 from executorch_py.exir.dialects._ops import ops as exir_ops
 
 aten = exir_ops.edge.aten
@@ -26,10 +27,11 @@ def _float32(node: fx.Node) -> str:
 
 
 def _convolution(node: fx.Node, constants: frozenset[str]) -> str:
-    x, weight, bias, _, _, _, transposed = node.args[:7]
-    if x.meta["val"].dim() != 4:
+    given = arguments_of(node)
+    weight, bias = given["weight"], given["bias"]
+    if given["input"].meta["val"].dim() != 4:
         return "only 2-D convolution"
-    if transposed:
+    if given["transposed"]:
         return "no transposed convolution"
     if weight.name not in constants or (bias is not None and bias.name not in constants):
         return "filter and bias must be constants"

@@ -8,6 +8,8 @@ import torch
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassResult
 
+from executorch_py.exir.backend.utils import arguments_of
+
 from .dialect import CONV2D_RELU
 
 aten = torch.ops.aten
@@ -39,16 +41,16 @@ def _fits(convolution: fx.Node, relu: fx.Node) -> bool:
         return False
     if convolution.meta.get("delegation_tag") or relu.meta.get("delegation_tag"):
         return False
-    transposed = convolution.args[6]
     value = convolution.meta["val"]
-    return not transposed and value.dim() == 4 and value.dtype == torch.float32
+    return not arguments_of(convolution)["transposed"] and value.dim() == 4 and value.dtype == torch.float32
 
 
 def _replace(graph: fx.Graph, convolution: fx.Node, relu: fx.Node) -> None:
-    source, weight, bias, stride, padding, dilation, _transposed, _output_padding, groups = convolution.args
+    given = arguments_of(convolution)
     with graph.inserting_before(relu):
-        pairs = [list(item) * 2 if len(item) == 1 else list(item) for item in (stride, padding, dilation)]
-        fused = graph.call_function(CONV2D_RELU, (source, weight, bias, *pairs, groups))
+        pairs = [list(given[name]) * (2 // len(given[name])) for name in ("stride", "padding", "dilation")]
+        factors = given["input"], given["weight"], given["bias"]
+        fused = graph.call_function(CONV2D_RELU, (*factors, *pairs, given["groups"]))
     fused.meta = dict(relu.meta)
     # The line of the convolution says more than that of its activation.
     fused.meta["stack_trace"] = convolution.meta.get("stack_trace", relu.meta.get("stack_trace"))

@@ -40,12 +40,13 @@ from executorch_py.quantizer.rules.matching import (
 from executorch_py.quantizer.spec.pt2e import ANNOTATION, DerivedQuantizationSpec, SharedQuantizationSpec
 from torch import fx, nn
 
+from executorch_py.graphs.nodes import arguments_of, set_argument
+
 from .fake_quantization import follow
 
 aten = torch.ops.aten
 
 _DROPOUT = tagged("dropout")
-#: Its arguments are in the places of a batch norm's.
 _INSTANCE_NORM = ops("instance_norm.default")
 _ATTENTION = ops("scaled_dot_product_attention.default")
 #: Layers that a batch norm behind them is folded into.
@@ -69,6 +70,10 @@ class _BatchNorm(NamedTuple):
     eps: float
     cudnn: bool
 
+    @classmethod
+    def of(cls, node: fx.Node) -> "_BatchNorm":
+        return cls(*arguments_of(node).values())
+
     def values(self, model: fx.GraphModule) -> tuple[torch.Tensor, ...]:
         """gamma, beta, running mean and running variance, ones and zeros where there are none."""
         mean, variance = _attribute(model, self.mean), _attribute(model, self.variance)
@@ -89,9 +94,10 @@ def fold(model: fx.GraphModule) -> None:
     for node in list(model.graph.nodes):
         if node.target not in BATCH_NORM or not _folds(node):
             continue
-        norm = _BatchNorm(*node.args)
+        norm = _BatchNorm.of(node)
         layer = norm.x
-        _fold_into(model, layer, layer.args[1], _attribute(model, layer.args[1]), norm, known=known)
+        weight = arguments_of(layer)["weight"]
+        _fold_into(model, layer, weight, _attribute(model, weight), norm, known=known)
         node.replace_all_uses_with(layer)
         model.graph.erase_node(node)
         changed = True
@@ -111,7 +117,7 @@ def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) ->
         target = _CONV_OF_RANK.get(node.meta["val"].dim()) if node.target in BATCH_NORM else None
         if target is None or not _stands_alone(node) or _folds(node) or not wanted(node):
             continue
-        norm = _BatchNorm(*node.args)
+        norm = _BatchNorm.of(node)
         gamma, beta, mean, variance = norm.values(model)
         with torch.no_grad():
             scale = gamma / torch.sqrt(variance + norm.eps)
@@ -126,7 +132,7 @@ def as_convolutions(model: fx.GraphModule, wanted: Callable[[fx.Node], bool]) ->
                     new[-1].meta["val"] = torch.empty_like(tensor)
         spatial = node.meta["val"].dim() - 2
         node.target = target
-        node.args = (norm.x, *new, [1] * spatial, [0] * spatial, [1] * spatial, gamma.numel())
+        node.args, node.kwargs = (norm.x, *new, [1] * spatial, [0] * spatial, [1] * spatial, gamma.numel()), {}
         changed = True
     if changed:
         model.graph.eliminate_dead_code()
@@ -139,9 +145,9 @@ def open_for_training(model: fx.GraphModule) -> None:
     for node in list(model.graph.nodes):
         if node.target not in BATCH_NORM or not _fits(node, CONV | CONV_TRANSPOSE):
             continue
-        norm = _BatchNorm(*node.args)
+        norm = _BatchNorm.of(node)
         layer, graph = norm.x, model.graph
-        x, weight, bias, *rest = _positional(layer)
+        _, weight, bias, *_ = arguments_of(layer).values()
         rank = weight.meta["val"].dim()
         by_channel = [1, -1] + [1] * (rank - 2)
         with graph.inserting_before(layer):
@@ -150,14 +156,15 @@ def open_for_training(model: fx.GraphModule) -> None:
             scale = inverse if norm.weight is None else _call(layer, aten.mul.Tensor, inverse, norm.weight)
             factor = _for_filter(scale, layer, weight.meta["val"].shape, functools.partial(_call, layer))
             scaled = _call(layer, aten.mul.Tensor, weight, factor)
-        layer.args = (x, scaled, None, *rest)
+        set_argument(layer, "weight", scaled)
+        set_argument(layer, "bias", None)
         with graph.inserting_before(node):
             # Dividing the images would take their gradient three passes more.
             back = _call(layer, aten.reciprocal.default, _call(layer, aten.reshape.default, scale, by_channel))
             result = _call(layer, aten.mul.Tensor, layer, back)
             if bias is not None:
                 result = _call(layer, aten.add.Tensor, result, _call(layer, aten.reshape.default, bias, by_channel))
-        node.args = (result, *node.args[1:])
+        set_argument(node, "input", result)
         _move_annotation(graph, layer, node, weight, scaled, bias)
     model.recompile()
 
@@ -170,7 +177,7 @@ def close_after_training(prepared: fx.GraphModule) -> None:
     for node in list(graph.nodes):
         if node.target in BATCH_NORM and (found := _opened(prepared, node)) is not None:
             layer, weight, bias = found
-            _fold_into(prepared, layer, weight, _attribute(prepared, weight.args[0]), _BatchNorm(*node.args), bias)
+            _fold_into(prepared, layer, weight, _attribute(prepared, weight.args[0]), _BatchNorm.of(node), bias)
             node.replace_all_uses_with(layer)
             graph.erase_node(node)
     for node in reversed(graph.nodes):  # the count of batches, which training mode keeps: once for each call of a norm
@@ -217,14 +224,15 @@ def _exchange(module: fx.GraphModule, old: Any, new: Any) -> None:
 
 def is_in_training(node: fx.Node) -> bool:
     """Whether a norm with running statistics or a dropout computes as it does while a model trains."""
-    position = _mode_position(node)
-    return position is not None and len(node.args) > position and node.args[position] is True
+    name = _mode_of(node)
+    return bool(name) and arguments_of(node)[name] is True
 
 
-def _mode_position(node: fx.Node) -> int | None:
+def _mode_of(node: fx.Node) -> str:
+    """The argument that says whether a norm with running statistics or a dropout trains; empty for others."""
     if node.target in BATCH_NORM | _INSTANCE_NORM:
-        return 5 if has_running_statistics(node) else None
-    return 2 if node.target in _DROPOUT else None
+        return ("training" if node.target in BATCH_NORM else "use_input_stats") if has_running_statistics(node) else ""
+    return "train" if node.target in _DROPOUT else ""
 
 
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
@@ -248,12 +256,11 @@ def set_training(model: fx.GraphModule, mode: bool) -> None:
     """Says to norms with running statistics, dropouts and attentions of a module and its loops whether it trains."""
     for graph in graphs_of(model):
         for node in graph.graph.nodes:
-            position = _mode_position(node)
-            if position is not None and len(node.args) > position:
-                node.args = (*node.args[:position], mode, *node.args[position + 1 :])
-            elif node.target in _ATTENTION and len(node.args) > 4:
-                share = node.meta.setdefault(_SHARE, node.args[4])
-                node.args = (*node.args[:4], share if mode else 0.0, *node.args[5:])
+            if name := _mode_of(node):
+                set_argument(node, name, mode)
+            elif node.target in _ATTENTION:
+                share = node.meta.setdefault(_SHARE, arguments_of(node)["dropout_p"])
+                set_argument(node, "dropout_p", share if mode else 0.0)
         graph.recompile()
 
 
@@ -266,30 +273,29 @@ def _fits(node: fx.Node, layers: frozenset[Any]) -> bool:
     layer = node.args[0]
     if not isinstance(layer, fx.Node) or layer.target not in layers or len(layer.users) != 1:
         return False
-    if node.kwargs or layer.kwargs or len(node.args) != len(_BatchNorm._fields):
-        return False
-    weight, bias = layer.args[1], layer.args[2] if len(layer.args) > 2 else None
-    needed, optional = [weight, *node.args[3:5]], [bias, *node.args[1:3]]
+    norm, (_, weight, bias, *_) = _BatchNorm.of(node), arguments_of(layer).values()
+    needed, optional = [weight, norm.mean, norm.variance], [bias, norm.weight, norm.bias]
     held = needed + [one for one in optional if one is not None]
     if not all(isinstance(one, fx.Node) and one.op == "get_attr" for one in held):
         return False
-    return node.args[5] is True or all(is_constant(one) for one in held)
+    return norm.training is True or all(is_constant(one) for one in held)
 
 
 def _folds(node: fx.Node) -> bool:
     """Whether ``fold`` takes a batch norm: behind a linear layer, both must work along one dimension."""
-    layer = node.args[0]
-    return _fits(node, _FOLDING) and not node.args[5] and (layer.target not in LINEAR or layer.meta["val"].dim() == 2)
+    norm = _BatchNorm.of(node)
+    is_flat = norm.x.target not in LINEAR or norm.x.meta["val"].dim() == 2
+    return is_flat and not norm.training and _fits(node, _FOLDING)
 
 
 def _stands_alone(node: fx.Node) -> bool:
     """Whether a batch norm in evaluation mode with numbers of the module takes what an operator of the graph has
     computed.
     """
-    norm = _BatchNorm(*node.args) if len(node.args) == len(_BatchNorm._fields) and not node.kwargs else None
-    if norm is None or norm.training or norm.x.op != "call_function" or not is_float32(norm.x):
+    norm = _BatchNorm.of(node)
+    if norm.training or norm.x.op != "call_function" or not is_float32(norm.x):
         return False
-    state = [one for one in node.args[1:5] if one is not None]
+    state = [one for one in norm[1:5] if one is not None]
     return isinstance(norm.mean, fx.Node) and all(one.op == "get_attr" and is_constant(one) for one in state)
 
 
@@ -305,8 +311,8 @@ def _fold_into(
     """Puts a batch norm into a layer: ``old`` is the node that the folded weight stands for, ``known`` what was folded
     before.
     """
-    if bias is None and len(layer.args) > 2:
-        bias = layer.args[2]
+    if bias is None:
+        bias = arguments_of(layer)["bias"]
     key = (old, bias, form_of(layer), norm[1:])
     new = {} if known is None else known.setdefault(key, {})
     if not new:
@@ -326,11 +332,11 @@ def _fold_into(
                 new[part] = model.graph.get_attr(name)
                 like = old if part == "weight" else norm.mean
                 new[part].meta = {key: value for key, value in like.meta.items() if key in ("val", "tensor_meta")}
+    set_argument(layer, "bias", new["bias"])
     if old in layer.all_input_nodes:
-        layer.args = (layer.args[0], new["weight"], new["bias"], *layer.args[3:])
+        set_argument(layer, "weight", new["weight"])
     else:  # fake quantization stands between
         old.replace_all_uses_with(new["weight"])
-        layer.args = (*layer.args[:2], new["bias"], *layer.args[3:])
 
 
 def _for_filter(scale: Any, layer: fx.Node, shape: Any, run: Callable[..., Any]) -> Any:
@@ -368,7 +374,7 @@ def _opened(prepared: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, fx.Node, 
     layer = result.args[0] if result.target is aten.mul.Tensor else None
     if not isinstance(layer, fx.Node) or layer.target not in CONV | CONV_TRANSPOSE:
         return None
-    scaled = layer.args[1]
+    scaled = arguments_of(layer)["weight"]
     if scaled.op == "call_module":
         scaled = scaled.args[0]
     return (layer, scaled, bias) if scaled.target is aten.mul.Tensor else None
@@ -406,10 +412,6 @@ def _moved(spec: Any, moved: dict[Any, Any]) -> Any:
         fields = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
         return DerivedQuantizationSpec(**{**fields, "derived_from": [moved.get(one, one) for one in spec.derived_from]})
     return spec
-
-
-def _positional(layer: fx.Node) -> tuple[Any, ...]:
-    return (*layer.args, None) if len(layer.args) == 2 else tuple(layer.args)
 
 
 def _call(like: fx.Node, target: Any, *args: Any) -> fx.Node:

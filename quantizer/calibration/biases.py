@@ -20,7 +20,7 @@ from executorch_py.quantizer.spec.pt2e import UniformQuantizationObserverBase
 from executorch_py.quantizer.spec.weight_observers import PerChannelMSEObserver
 from torch import fx
 
-from executorch_py.graphs.nodes import module_attribute
+from executorch_py.graphs.nodes import arguments_of, module_attribute
 
 #: Largest integer of a bias that is aimed at. Lowering takes up to twice as much (kLargestBias of
 #: src/cpp/passes/quantized_values.h), and the rest of int32 is for the sum.
@@ -36,8 +36,8 @@ def fit_biases(prepared: fx.GraphModule) -> None:
     for node in prepared.graph.nodes:
         if node.op != "call_function" or node.target not in CONV | CONV_TRANSPOSE | LINEAR:
             continue
-        bias = node.args[2] if len(node.args) > 2 else None
-        x, weight = (_observer(modules, argument) for argument in node.args[:2])
+        given = arguments_of(node)
+        x, weight, bias = _observer(modules, given["input"]), _observer(modules, given["weight"]), given["bias"]
         if x is None or weight is None or not isinstance(bias, fx.Node) or not is_constant(bias):
             continue
         _fit(x, weight, constant_value(prepared, bias, values))
@@ -52,13 +52,13 @@ def round_biases(converted: fx.GraphModule) -> None:
     values: dict[fx.Node, Any] = {}
     readers = Counter(node.target for node in converted.graph.nodes if node.op == "get_attr")
     for node in list(converted.graph.nodes):
-        if node.op != "call_function" or node.target not in CONV | CONV_TRANSPOSE | LINEAR or len(node.args) < 3:
+        if node.op != "call_function" or node.target not in CONV | CONV_TRANSPOSE | LINEAR:
             continue
-        bias = node.args[2]
+        x, weight, bias, *_ = arguments_of(node).values()
         if not isinstance(bias, fx.Node) or bias.op != "get_attr":
             continue
         before = constant_value(converted, bias, values)
-        step = _step(converted, *node.args[:2])
+        step = _step(converted, x, weight)
         if step is None or step.numel() not in (1, before.numel()) or before.dtype != torch.float32:
             continue
         steps = (before.detach().double() / step).round()
@@ -77,12 +77,12 @@ def _step(converted: fx.GraphModule, x: Any, weight: Any) -> torch.Tensor | None
     if x.target is not _decomposed.dequantize_per_tensor.default:
         return None
     if weight.target is _decomposed.dequantize_per_tensor.default:
-        scales = torch.tensor([weight.args[1]], dtype=torch.float64)
-    elif weight.target is _decomposed.dequantize_per_channel.default and isinstance(weight.args[1], fx.Node):
-        scales = constant_value(converted, weight.args[1]).detach().double().reshape(-1)
+        scales = torch.tensor([arguments_of(weight)["scale"]], dtype=torch.float64)
+    elif weight.target is _decomposed.dequantize_per_channel.default:
+        scales = constant_value(converted, arguments_of(weight)["scales"]).detach().double().reshape(-1)
     else:
         return None
-    return scales * float(x.args[1])  # type: ignore[arg-type]
+    return scales * float(arguments_of(x)["scale"])
 
 
 def _replace(converted: fx.GraphModule, node: fx.Node, bias: fx.Node, value: torch.Tensor, name: str) -> None:

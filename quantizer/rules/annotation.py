@@ -18,6 +18,8 @@ from executorch_py.quantizer.spec.pt2e import (
 )
 from torch import fx
 
+from executorch_py.graphs.nodes import arguments_of
+
 from .chains import WANTED, ends_function, input_specs, is_in_function, is_static, is_wanted, source_of_function
 from .lifting import constant_value
 from .matching import (
@@ -60,7 +62,7 @@ def annotate(match: Match, inputs: dict[fx.Node, QuantizationSpecBase], output: 
 def product(match: Match, config: QuantizationConfig) -> None:
     """A convolution or linear layer with a constant weight, and what is fused behind it."""
     node = match.first
-    x, weight = node.args[0], node.args[1]
+    x, weight, bias, *_ = arguments_of(node).values()
     if not is_float32(x) or not is_float32(weight) or not is_constant(weight):
         return
     if not depends_on_inputs(x):
@@ -77,7 +79,6 @@ def product(match: Match, config: QuantizationConfig) -> None:
     inputs: dict[fx.Node, Any] = {x: config.input_activation, weight: weight_of(config, axis)}
     if config.input_activation is None and not config.is_qat:
         del inputs[x]
-    bias = node.args[2] if len(node.args) > 2 else None
     if kind == "half" and isinstance(bias, fx.Node):
         inputs[bias] = config.weight
     annotate(match, inputs, config.output_activation)
@@ -234,8 +235,7 @@ def normalised(match: Match, config: QuantizationConfig) -> None:
 
 def padded(match: Match, config: QuantizationConfig) -> None:
     """Zeros around a tensor, or its own elements: every scale has an integer for zero. Other numbers stay in float."""
-    names = [argument.name for argument in match.first.target._schema.arguments]  # type: ignore[union-attr]
-    given = {**dict(zip(names, match.first.args, strict=False)), **match.first.kwargs}
+    given = arguments_of(match.first)
     if given.get("mode", "constant") != "constant" or not given.get("value"):
         shared(match, config)
 

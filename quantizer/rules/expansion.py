@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.export.decompose.decomposer import keeping, without_mkldnn
 from executorch_py.export.decompose.rewrites import LAYER_OF_CELL
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.recurrent import mark_recurrent
 from executorch_py.graphs.rewriting import inherited_meta
 
@@ -65,11 +66,11 @@ def _attention(
 
 def _written(node: fx.Node) -> Callable[..., Any]:
     """What an operator of EXPANDED is replaced by."""
-    given: dict[str, Any] = dict(zip(("mask", "dropout", "is_causal"), node.args[3:], strict=False))
-    given.update({"mask": node.kwargs.get("attn_mask", given.get("mask")), **node.kwargs})
-    is_plain = not any(given.get(name) for name in ("mask", "dropout", "dropout_p", "is_causal", "enable_gqa"))
+    given = arguments_of(node)
     is_attention = node.target is torch.ops.aten.scaled_dot_product_attention.default
-    return _attention if is_attention and is_plain else written(node.target)
+    if is_attention and not any(given[name] for name in ("attn_mask", "dropout_p", "is_causal", "enable_gqa")):
+        return _attention
+    return written(node.target)
 
 
 #: What a node is replaced by, called like it; None: it stays.
@@ -132,7 +133,7 @@ def _gives_floats(node: fx.Node) -> bool:
 def _has_known_sizes(node: fx.Node) -> bool:
     """Whether the sizes that an operator is written with are numbers: all, or those beside the batch."""
     shape = node.all_input_nodes[0].meta["val"].shape
-    divided = node.args[1] if node.target is torch.ops.aten.glu.default and len(node.args) > 1 else -1
+    divided = arguments_of(node)["dim"] if node.target is torch.ops.aten.glu.default else -1
     reads_batch = node.target is torch.ops.aten.zeros_like.default or divided in (0, -len(shape))
     return all(isinstance(size, int) for size in (shape if reads_batch else shape[1:]))
 

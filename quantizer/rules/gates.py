@@ -11,7 +11,7 @@ from executorch_py.graphs.patterns import Pattern
 
 from .matching import ADD, MUL
 
-#: The same as in src/cpp/passes/fuse_gru_gates.cpp, without what the gates are made of.
+#: The same as in src/cpp/passes/fuse_gru_gates.cpp, without what the gates are made of (tests/meta/test_formulas.py).
 _STEP = Pattern("""
   after = add(n, mul(z, sub(_, n))) | add(mul(sub(1, z), n), mul(z, _))
   n = tanh(add(_, mul(r, _)))

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.graphs.nodes import arguments_of
+
 from .annotation import LARGEST
 from .lifting import constant_value
 from .matching import SOFTMAX, depends_on_inputs, is_float32
@@ -57,19 +59,17 @@ def _kept(mask: torch.Tensor | None) -> torch.Tensor | None:
 def _goes_to_softmax(node: fx.Node) -> bool:
     """Whether only a softmax of rows reads a node."""
     last = (-1, node.meta["val"].dim() - 1)
-    return all(user.target in SOFTMAX and user.args[1] in last for user in node.users)
+    return all(user.target in SOFTMAX and arguments_of(user)["dim"] in last for user in node.users)
 
 
 def _of_attention(node: fx.Node) -> Formula | None:
     """With a mask that is known, or a causal one."""
-    given: dict[str, Any] = (
-        dict(zip(("attn_mask", "dropout_p", "is_causal"), node.args[3:], strict=False)) | node.kwargs
-    )
-    rows, columns = (one.meta["val"].shape[-2] for one in node.args[:2])  # type: ignore[union-attr]
-    if given.get("dropout_p") or given.get("enable_gqa") or not (isinstance(rows, int) and isinstance(columns, int)):
+    given = arguments_of(node)
+    rows, columns = (given[name].meta["val"].shape[-2] for name in ("query", "key"))
+    if given["dropout_p"] or given["enable_gqa"] or not (isinstance(rows, int) and isinstance(columns, int)):
         return None
-    is_causal = bool(given.get("is_causal")) and given.get("attn_mask") is None
-    mask = torch.ones(rows, columns, dtype=torch.bool).tril() if is_causal else _known(given.get("attn_mask"))
+    is_causal = given["is_causal"] and given["attn_mask"] is None
+    mask = torch.ones(rows, columns, dtype=torch.bool).tril() if is_causal else _known(given["attn_mask"])
     kept = _kept(mask)
     if kept is None:
         return None

@@ -21,6 +21,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.graphs.nodes import arguments_of
+
 from .matching import JOIN, MAX_POOL, MOVEMENT, PAD, SPLIT, elements_of, is_float32
 
 #: How many times the step of a part the common step may be: a bit, and what ends of ranges differ by.
@@ -44,7 +46,8 @@ class _Integers:
 
     @classmethod
     def of(cls, quantize: fx.Node) -> "_Integers":
-        return cls(*quantize.args[1:6])  # type: ignore[arg-type]
+        given = arguments_of(quantize)
+        return cls(**{name: given[name] for name in cls.__dataclass_fields__})
 
     @property
     def arguments(self) -> tuple[Any, ...]:

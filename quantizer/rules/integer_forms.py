@@ -12,6 +12,8 @@ import torch
 from torch import fx
 from torch.nn import functional as F
 
+from executorch_py.graphs.nodes import arguments_of
+
 from .hidden_scores import FORMS_OF_MASKS
 from .matching import has_running_statistics, is_constant, is_float32
 
@@ -123,8 +125,8 @@ def _bordered(x: torch.Tensor, pad: list[int], mode: str) -> torch.Tensor:
 
 
 def _of_padding(node: fx.Node) -> Formula | None:
-    given = dict(zip(("x", "pad", "mode"), node.args, strict=False)) | node.kwargs
-    if given.get("mode") not in ("reflect", "replicate") or min(given["pad"]) < 0:  # type: ignore[type-var]
+    given = arguments_of(node)
+    if given["mode"] not in ("reflect", "replicate") or min(given["pad"]) < 0:
         return None
     return lambda x, pad, mode, *_: _bordered(x, pad, mode)
 
@@ -149,11 +151,10 @@ def _of_quotient(node: fx.Node) -> Formula | None:
 def _of_spread(node: fx.Node) -> Formula | None:
     """A variance or deviation, where more elements are averaged than its correction takes off."""
     shape = cast(fx.Node, node.args[0]).meta["val"].shape
-    names = [argument.name for argument in cast(Any, node.target)._schema.arguments]
-    given: dict[str, Any] = dict(zip(names, node.args, strict=False)) | node.kwargs
+    given = arguments_of(node)
     dims = [d % len(shape) for d in given.get("dim") or range(len(shape))]
-    correction = given.get("correction", 1)
-    less = float(given.get("unbiased", True) if correction is None or "unbiased" in names else correction)
+    correction = given.get("correction")
+    less = float(given.get("unbiased", True) if correction is None else correction)
     if not all(isinstance(shape[d], int) for d in dims) or math.prod(shape[d] for d in dims) <= less:
         return None
     keepdim, is_root = bool(given.get("keepdim")), node.target in _DEVIATIONS
@@ -199,8 +200,8 @@ def _of_bilinear(node: fx.Node) -> Formula | None:
     sizes = (height, width, to_height, to_width)
     if not all(isinstance(size, int) for size in sizes):
         return None
-    align_corners = bool(node.args[2])
-    factors = (node.args[3] if len(node.args) > 3 else None) or (None, None)
+    given = arguments_of(node)
+    align_corners, factors = bool(given["align_corners"]), given["scale_factors"] or (None, None)
     factor = to_height // height
     if not align_corners and factor > 1 and (to_height, to_width) == (height * factor, width * factor):
         kernel = torch.einsum("ph,qw->pqhw", _phases(factor), _phases(factor)).reshape(-1, 1, 3, 3)
@@ -212,8 +213,8 @@ def _of_bilinear(node: fx.Node) -> Formula | None:
             return F.pixel_shuffle(pixels, factor)
 
         return enlarged
-    rows = _matrix(height, to_height, align_corners, factors[0])  # type: ignore[index, arg-type]
-    columns = _matrix(width, to_width, align_corners, factors[1])  # type: ignore[index, arg-type]
+    rows = _matrix(height, to_height, align_corners, factors[0])
+    columns = _matrix(width, to_width, align_corners, factors[1])
 
     def resized(x: torch.Tensor, *_: Any) -> torch.Tensor:
         return F.linear(F.linear(x, columns).transpose(2, 3), rows).transpose(2, 3)
@@ -240,7 +241,7 @@ INTEGER_FORMS: dict[Any, Callable[[fx.Node], Formula | None]] = {
     aten.sum.default: lambda _: _sum,
     aten.mean.default: lambda _: _mean,
     aten.channel_shuffle.default: lambda _: _channel_shuffle,
-    aten.roll.default: lambda node: _roll if len(node.args) > 2 and node.args[2] else None,
+    aten.roll.default: lambda node: _roll if arguments_of(node)["dims"] else None,
     aten.pad.default: _of_padding,
     aten.upsample_bilinear2d.vec: _of_bilinear,
     aten.einsum.default: _of_einsum,

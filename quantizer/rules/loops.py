@@ -19,6 +19,8 @@ import torch
 from torch import fx
 from torch.nn.functional import linear
 
+from executorch_py.graphs.nodes import arguments_of
+
 from .matching import OF_SIZES, VALUE, is_constant, is_of_sizes
 
 aten = torch.ops.aten
@@ -160,8 +162,8 @@ def is_one_operator(node: fx.Node) -> bool:
     """Whether ``fuse-recurrent-steps`` knows a recurrent layer's loops: an LSTM's without a projection, a GRU's."""
     if node.target not in (aten.lstm.input, aten.gru.input):
         return False
-    _, _, params, _, num_layers, _, _, bidirectional = node.args[:8]
-    return len(params) // (num_layers * (2 if bidirectional else 1)) in (2, 4)  # type: ignore[arg-type, operator]
+    given = arguments_of(node)
+    return len(given["params"]) // (given["num_layers"] * (2 if given["bidirectional"] else 1)) in (2, 4)
 
 
 def bodies_of(module: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.GraphModule]]:

@@ -21,6 +21,7 @@ from executorch_py.quantizer.spec.pt2e import ANNOTATION, QuantizationConfig
 from torch import fx
 
 from executorch_py.graphs import patterns
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.operator_facts import OPERATORS, overload, overloads
 
 #: Overloads of an operator that mean the same to a quantizer.
@@ -185,14 +186,13 @@ def elements_of(node: fx.Node) -> list[Any]:
 
 def form_of(layer: fx.Node) -> tuple[bool, int]:
     """Whether a convolution is transposed, and its groups."""
-    names = [argument.name for argument in layer.target._schema.arguments]  # type: ignore[union-attr]
-    values: dict[str, Any] = {**dict(zip(names, layer.args, strict=False)), **layer.kwargs}
-    return layer.target in CONV_TRANSPOSE or bool(values.get("transposed")), int(values.get("groups") or 1)
+    given = arguments_of(layer)
+    return layer.target in CONV_TRANSPOSE or bool(given.get("transposed")), given.get("groups", 1)
 
 
 def has_running_statistics(norm: fx.Node) -> bool:
     """Whether a batch or instance norm holds a mean of its own. One without takes that of its input at all times."""
-    return len(norm.args) > 3 and norm.args[3] is not None
+    return arguments_of(norm)["running_mean"] is not None
 
 
 def is_annotated(node: fx.Node) -> bool:
@@ -277,9 +277,9 @@ def _writes(node: fx.Node, held: fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return False
-    values = {**dict(zip((one.name for one in schema.arguments), node.args, strict=False)), **node.kwargs}
+    given = arguments_of(node)
     return any(
-        one.alias_info is not None and one.alias_info.is_write and values.get(one.name) is held
+        one.alias_info is not None and one.alias_info.is_write and given.get(one.name) is held
         for one in schema.arguments
     )
 

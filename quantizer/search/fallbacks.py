@@ -35,12 +35,11 @@ def can_be_dynamic(node: fx.Node) -> bool:
     """Whether a quantized node has a form with integers made at run time: 8-bit weights, channels of their own
     scales.
     """
-    weight = node.args[1] if len(node.args) > 1 else None
-    if op_name(node) not in _DIRECT or not isinstance(weight, fx.Node) or kind_of(weight) != "dequantize":
+    given = arguments_of(node) if op_name(node) in _DIRECT else {}
+    weight = given.get("weight")
+    if not isinstance(weight, fx.Node) or kind_of(weight) != "dequantize":
         return False
-    return (
-        has_8_bits(weight) and op_name(weight) == "dequantize_per_channel" and arguments_of(node).get("groups", 1) == 1
-    )
+    return has_8_bits(weight) and op_name(weight) == "dequantize_per_channel" and given.get("groups", 1) == 1
 
 
 def has_8_bits(weight: fx.Node) -> bool:

@@ -16,6 +16,8 @@ from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
+from executorch_py.graphs.nodes import arguments_of
+
 #: dtype of an output -> relative tolerance, tolerance relative to the output's largest magnitude
 TOLERANCES = {
     torch.float64: (1e-7, 1e-9), torch.float32: (2e-5, 1e-5), torch.float16: (4e-3, 3e-3),
@@ -82,9 +84,7 @@ def _draws(node: fx.Node) -> bool:
     """
     if not isinstance(node.target, OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
-    schema = node.target._schema.arguments
-    values = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
-    values |= dict(zip((argument.name for argument in schema), node.args, strict=False)) | node.kwargs
+    values = arguments_of(node)
     return not any(values.get(name) == 0 for name in ("p", "dropout", "dropout_p", "train", "training"))
 
 

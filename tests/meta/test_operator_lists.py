@@ -36,7 +36,6 @@ OWN_LISTS |= {
     ("src/executorch_py/devtools/inspector/record_map.py", "permute_copy"): "what one pass adds beside a softmax",
     ("src/executorch_py/devtools/quantization/matching.py", "view"): "names of torch's overloads that are one operator",
     ("src/executorch_py/devtools/quantization/matching.py", "conv1d"): "what prepare_pt2e folds a batch norm into",
-    ("src/executorch_py/export/decompose/quantized_forms.py", "relu"): "what eager-mode quantization leaves in a graph",
     ("src/executorch_py/export/dialect/operators.py", "lstm"): "loops over time; a column would have these four only",
     ("src/executorch_py/export/importer/numbers.py", "sqrt"): "functions of Python's math, on sizes",
     ("src/executorch_py/export/importer/numbers.py", "bitwise_and"): "operators on sizes",
@@ -158,5 +157,20 @@ def test_arguments_behind_the_first_have_names():
         if name.endswith((".cpp", ".h")) and "/runtime/" not in name and "/kernels/" not in name
         for number, line in enumerate(text.splitlines(), 1)
         if POSITION.search(line.partition("//")[0])
+    ]
+    assert not places, "\n".join(places)
+
+
+BY_HAND = re.compile(r"\bzip\(.*\._schema|\blen\(\w+\.args\) *[<>]")
+
+
+def test_arguments_in_python_have_one_reader():
+    """``arguments_of`` of graphs/nodes.py knows names and defaults; no other file puts them together by hand."""
+    places = [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in sources("src/executorch_py/", "quantizer/", "backends/")
+        if name.endswith(".py") and name != "src/executorch_py/graphs/nodes.py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if BY_HAND.search(line)
     ]
     assert not places, "\n".join(places)

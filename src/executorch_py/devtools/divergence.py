@@ -34,7 +34,7 @@ from executorch_py.devtools.validate import as_module, load_compiled
 from executorch_py.errors import ExecutorchError, InvalidTypeError, OutOfResourcesError
 from executorch_py.exir.backend.compiled_part import get_lowered_backend_modules
 from executorch_py.graphs.modules import module_of
-from executorch_py.graphs.nodes import kind_of
+from executorch_py.graphs.nodes import arguments_of, kind_of
 from executorch_py.graphs.sources import source_of
 from executorch_py.lowering.delegated import Delegated
 from executorch_py.lowering.delegation import to_backend
@@ -163,8 +163,9 @@ def _left_eager(search: _Search, node: fx.Node, expected: Any, quantized_db: flo
 
 def _outlier(search: _Search, node: fx.Node) -> tuple[fx.Node, str] | None:
     """The layer whose result a node gives back from integers, when one scale does not fit nearly all of its values."""
-    value, scale = search.values.get(node), node.args[1] if len(node.args) > 1 else None
-    if kind_of(node) != "dequantize" or not isinstance(scale, float) or not isinstance(value, torch.Tensor):
+    value = search.values.get(node)
+    scale = arguments_of(node).get("scale") if kind_of(node) == "dequantize" else None
+    if not isinstance(scale, float) or not isinstance(value, torch.Tensor):
         return None
     steps = value.abs().reshape(-1).sort().values / scale
     nearly_all = float(steps[int(0.9 * (steps.numel() - 1))]) if steps.numel() else 0.0

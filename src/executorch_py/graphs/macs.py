@@ -23,7 +23,7 @@ from executorch_py.errors import InvalidTypeError
 from executorch_py.text_table import aligned
 
 from .modules import module_of
-from .nodes import REARRANGING, constant_nodes, is_value_preserving, kind_of, op_name
+from .nodes import REARRANGING, constant_nodes, is_value_preserving, kind_of, named_arguments, op_name
 from .sources import source_of
 from .state import state_kept
 
@@ -193,7 +193,7 @@ _Rule = Callable[[Any, Any, Any], int]
 
 
 def _convolution(args: Any, kwargs: Any, result: torch.Tensor) -> int:
-    transposed = (args[6] if len(args) > 6 else kwargs.get("transposed", False)) is True
+    transposed = named_arguments(torch.ops.aten.convolution.default, args, kwargs)["transposed"]
     return _transposed(args, kwargs, result) if transposed else _direct(args, kwargs, result)
 
 

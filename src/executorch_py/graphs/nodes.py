@@ -11,7 +11,7 @@ Example:
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,8 +35,10 @@ __all__ = [
     "iterate_arguments",
     "kind_of",
     "module_attribute",
+    "named_arguments",
     "op_name",
     "quantization_of",
+    "set_argument",
     "value_source",
 ]
 
@@ -104,18 +106,34 @@ def value_source(node: fx.Node) -> fx.Node:
     return node
 
 
-def arguments_of(node: fx.Node) -> dict[str, Any]:
-    """Arguments by the names of the operator's schema, defaults included."""
-    assert isinstance(node.target, OpOverload)
+def named_arguments(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a call by the names of the operator's schema, in its order, defaults included."""
     found: dict[str, Any] = {}
-    for index, argument in enumerate(node.target._schema.arguments):
-        if index < len(node.args):
-            found[argument.name] = node.args[index]
-        elif argument.name in node.kwargs:
-            found[argument.name] = node.kwargs[argument.name]
+    for index, argument in enumerate(op._schema.arguments):
+        if index < len(args):
+            found[argument.name] = args[index]
+        elif argument.name in kwargs:
+            found[argument.name] = kwargs[argument.name]
         elif argument.has_default_value():
             found[argument.name] = argument.default_value
     return found
+
+
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """``named_arguments`` of the call that a node is."""
+    assert isinstance(node.target, OpOverload)
+    return named_arguments(node.target, node.args, node.kwargs)
+
+
+def set_argument(node: fx.Node, name: str, value: Any) -> None:
+    """Gives a node another argument, by the name of the operator's schema."""
+    assert isinstance(node.target, OpOverload)
+    names = [argument.name for argument in node.target._schema.arguments if not argument.kwarg_only]
+    index = names.index(name) if name in names else len(names)
+    if name in node.kwargs or index > len(node.args) or index == len(names):
+        node.update_kwarg(name, value)
+    else:
+        node.args = (*node.args[:index], value, *node.args[index + 1 :])
 
 
 def is_dynamic(node: fx.Node) -> bool:

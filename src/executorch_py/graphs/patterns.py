@@ -28,6 +28,8 @@ from torch import fx
 
 from executorch_py.operator_facts import OPERATORS
 
+from .nodes import arguments_of
+
 #: Operators that do the same, by one name.
 _FAMILIES = {
     "cast": ("aten::_to_copy", "dim_order_ops::_to_dim_order_copy"),
@@ -263,8 +265,7 @@ def _orders(name: str, target: Any) -> list[tuple[int, int]]:
 def _paired(call: _Call, node: fx.Node, order: tuple[int, int]) -> list[tuple[Any, Any]] | None:
     """The terms of a call with a node's arguments; None where the node has others than are written."""
     formals = node.target._schema.arguments  # type: ignore[union-attr]
-    given = {formal.name: formal.default_value for formal in formals if formal.has_default_value()}
-    given |= {**dict(zip((formal.name for formal in formals), node.args, strict=False)), **node.kwargs}
+    given = arguments_of(node)
     own = node.args[0] if node.args else None
     value = own.meta.get("val") if isinstance(own, fx.Node) else None
     rank = value.dim() if isinstance(value, torch.Tensor) else 0

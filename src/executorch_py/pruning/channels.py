@@ -19,6 +19,7 @@ import torch
 from torch import fx, nn
 
 from executorch_py.errors import NotSupportedError
+from executorch_py.graphs.nodes import arguments_of
 
 from .channel_operators import ALONG, CONVOLUTIONS, MADE, MOVES, REDUCTIONS, SPATIAL, STAYS, TAKES
 
@@ -171,7 +172,7 @@ class _Follower(fx.Interpreter):
         if packet in REDUCTIONS and len(n.all_input_nodes) == 1:
             return self._reduced(n, value)
         if packet in ALONG:
-            dim = n.args[1] % self._value(n.args[0]).dim()  # type: ignore[operator]
+            dim = arguments_of(n)["dim"] % self._value(n.args[0]).dim()
             self._mix(self._of(n.args[0]).get(dim, ()))
             return self._of(n.args[0]) if isinstance(value, torch.Tensor) else [self._of(n.args[0])] * len(value)
         if packet in SPATIAL or packet in (aten.pad, aten.constant_pad_nd):
@@ -215,8 +216,7 @@ class _Follower(fx.Interpreter):
         return found if rows is None else {**found, last: rows}
 
     def _convolution(self, n: fx.Node, spatial: int, transposed: bool) -> Labels:
-        names = [argument.name for argument in n.target._schema.arguments]  # type: ignore[union-attr]
-        given = {**dict(zip(names, n.args, strict=False)), **n.kwargs}
+        given = arguments_of(n)
         x, weight, groups = given["input"], given["weight"], given.get("groups", 1)
         found = self._outside(x, spatial)
         channel = self._value(x).dim() - spatial - 1
@@ -283,8 +283,7 @@ class _Follower(fx.Interpreter):
         x = n.args[0]
         labels = self._of(x).get(1)
         if packet is aten.group_norm and labels is not None:
-            groups: Any = n.args[1]
-            self._equal_in_groups(labels, groups)
+            self._equal_in_groups(labels, arguments_of(n)["num_groups"])
             self._mix(labels)
         for parameter in n.all_input_nodes[1:]:
             if labels is not None and self._value(parameter).numel() > 1:
@@ -323,7 +322,7 @@ class _Follower(fx.Interpreter):
 
     def _cat(self, n: fx.Node, value: torch.Tensor, stacked: bool) -> Labels:
         parts: Any = n.args[0]
-        along = (n.args[1] if len(n.args) > 1 else n.kwargs.get("dim", 0)) % value.dim()  # type: ignore[operator]
+        along = arguments_of(n)["dim"] % value.dim()
         found: Labels = {}
         for dim in range(value.dim()):
             if stacked and dim == along:
@@ -341,16 +340,15 @@ class _Follower(fx.Interpreter):
 
     def _product(self, n: fx.Node, value: torch.Tensor, packet: Any) -> Labels:
         """Batches meet element by element; the dimension that is summed over meets, too."""
-        attention = packet is aten.scaled_dot_product_attention
-        args: tuple[Any, ...] = n.args
-        a, b = args[:2]
-        if attention:
-            if len(args) > 3:
-                self._fix_of(args[3], "they go into the mask of an attention")
-            self._meet(a, -1, b, -1)
+        factors: list[Any] = list(n.args[:2])
+        a, b = factors
+        if packet is aten.scaled_dot_product_attention:
+            a, key, b, mask, *_ = arguments_of(n).values()
+            factors = [a, key, b]
+            self._fix_of(mask, "they go into the mask of an attention")
+            self._meet(a, -1, key, -1)
             self._mix(self._of(a).get(self._value(a).dim() - 1, ()))
-            b = args[2]
-            self._meet(args[1], -2, b, -2)
+            self._meet(key, -2, b, -2)
             first, last = self._of(a).get(self._value(a).dim() - 2), self._of(b).get(self._value(b).dim() - 1)
         elif min(self._value(a).dim(), self._value(b).dim()) < 2:
             self._fix(n, f"they go through {n.target} with a vector")
@@ -361,9 +359,8 @@ class _Follower(fx.Interpreter):
             first, last = self._of(a).get(self._value(a).dim() - 2), self._of(b).get(self._value(b).dim() - 1)
         found: Labels = {}
         rank = value.dim()
-        sources = [a, args[1], b] if attention else [a, b]
         for dim in range(rank - 2):
-            labels = [one for s in sources if (one := self._at(s, dim, rank)) is not None]
+            labels = [one for s in factors if (one := self._at(s, dim, rank)) is not None]
             if any(bool(one.any()) for one in labels):
                 found[dim] = self._joined(labels)
         ends = {rank - 2: first, rank - 1: last}
@@ -383,8 +380,9 @@ class _Follower(fx.Interpreter):
         args, kwargs = fx.map_arg((n.args[1:], n.kwargs), self._value)
         several = isinstance(value, (list, tuple))
         found: list[Labels] = [{} for _ in (value if several else (value,))]
-        if self._packet(n.target) is aten.slice and len(args) > 3:
-            self._equal_in_steps(self._of(x).get(args[0] % self._value(x).dim()), args[3])
+        if self._packet(n.target) is aten.slice:
+            given = arguments_of(n)
+            self._equal_in_steps(self._of(x).get(given["dim"] % self._value(x).dim()), self._value(given["step"]))
         for full in self._spread(x):
             moved = n.target(full, *args, **kwargs)  # type: ignore[operator]
             if several and len({part.shape for part in moved}) == 1:  # of each part go as many
@@ -434,7 +432,7 @@ class _Follower(fx.Interpreter):
 
     def _glu(self, n: fx.Node) -> Labels:
         x = n.args[0]
-        dim = (n.args[1] if len(n.args) > 1 else -1) % self._value(x).dim()  # type: ignore[operator]
+        dim = arguments_of(n)["dim"] % self._value(x).dim()
         found = dict(self._of(x))
         if dim in found:
             first, second = found[dim].chunk(2)
@@ -445,8 +443,7 @@ class _Follower(fx.Interpreter):
     def _reduced(self, n: fx.Node, value: Any) -> Any:
         x = n.args[0]
         rank = self._value(x).dim()
-        position = 2 if self._packet(n.target) in (aten.norm, aten.linalg_vector_norm) else 1
-        given: Any = n.args[position] if len(n.args) > position else n.kwargs.get("dim")
+        given = arguments_of(n).get("dim")
         dims = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
         gone = {d % rank for d in dims} or set(range(rank))
         first = value if isinstance(value, torch.Tensor) else value[0]

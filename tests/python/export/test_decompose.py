@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  defines the operators
 from torch.nn import functional as F
 
 from executorch_py.export.decompose.decomposer import decompose
+from executorch_py.export.decompose.quantized_forms import canonical_quantization
 from executorch_py.export.dialect.operators import KEPT_WHOLE, RECURRENT, VIEW_TO_COPY
 from executorch_py.export.functional.functionalize import functionalize
 from executorch_py.export.importer.programs import operator_name
@@ -189,3 +191,33 @@ def test_branches_are_decomposed():
     torch.testing.assert_close(edge.module()(*inputs), model(*inputs))
     bodies = [m for name, m in edge.graph_module.named_children() if "graph" in name]
     assert bodies and all(torch.ops.aten.t.default not in {n.target for n in body.graph.nodes} for body in bodies)
+
+
+#: What stands between a function and its rounding to float16 -> whether the function may round instead.
+BEHIND = {
+    "a view": (lambda x: x.view(-1), True),
+    "another order": (lambda x: x.flip(0), True),
+    "the largest": (lambda x: x.amax(1), True),
+    "windows": (lambda x: F.max_pool1d(x, 2), True),
+    "chosen": (lambda x: x[torch.tensor([1, 0])], True),
+    "zeros": (torch.tril, True),
+    "bounds": (F.relu6, True),
+    "bounds that float16 has": (lambda x: x.clamp(0, 1), True),
+    "bounds that it has not": (lambda x: x.clamp(0, 1 / 3), False),
+    "a function": (torch.sin, False),
+    "a dropout": (lambda x: F.dropout(x, 0.5, training=True), False),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_rounding_to_float16_moves_before_what_keeps_elements(name):
+    behind, moves = BEHIND[name]
+    convert = torch.ops.quantized_decomposed.convert_element_type.no_fuse
+
+    def rounded(x):
+        return convert(convert(x, torch.float16), torch.float32)
+
+    program = torch.export.export(Function(lambda x: rounded(behind(torch.exp(rounded(x))))), (torch.randn(4, 4),))
+    graph = canonical_quantization(functionalize(program)).graph
+    (exp,) = graph.find_nodes(op="call_function", target=torch.ops.aten.exp.default)
+    assert (exp.meta["val"].dtype == torch.float16) == moves

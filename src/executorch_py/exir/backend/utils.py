@@ -4,6 +4,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.rewriting import nodes_with_bodies
 from executorch_py.graphs.training import TRAINED
 
@@ -24,6 +25,7 @@ __all__ = [
     "ReportRejected",
     "WhyNoPartition",
     "WhyNoPartitionReporter",
+    "arguments_of",
     "constant_names",
     "format_delegated_graph",
     "get_delegated_payload",

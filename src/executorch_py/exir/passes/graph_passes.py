@@ -13,6 +13,7 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from executorch_py.exir.pass_base import ExportPass, map_args
 from executorch_py.exir.print_program import inspect_node
 from executorch_py.exir.tensor import TensorSpec
+from executorch_py.graphs.nodes import arguments_of
 
 __all__ = [
     "DebugPass",
@@ -95,7 +96,7 @@ def _gives_back(node: fx.Node) -> bool:
     if node.target is aten.slice_copy.Tensor:
         mine, other = node.meta.get("val"), source.meta.get("val")
         same = mine is not None and other is not None and tuple(mine.shape) == tuple(other.shape)
-        return same and bool(len(node.args) < 5 or node.args[4] == 1)
+        return same and bool(arguments_of(node)["step"] == 1)
     if node.target in (aten._to_copy.default, aten.clone.default, aten.alias_copy.default):
         mine, other = node.meta.get("val"), source.meta.get("val")
         same = mine is not None and other is not None and (mine.dtype, mine.stride()) == (other.dtype, other.stride())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from executorch_py.graphs.nodes import named_arguments
 from executorch_py.graphs.rewriting import inherited_meta
 
 aten = torch.ops.aten
@@ -82,7 +83,7 @@ def _write(node: fx.Node, call: _Calls) -> None:
         node.replace_all_uses_with(call.number(args[0], value.dtype))
         return
     elif target is aten.rsub.Scalar and isinstance(args[1], complex):
-        factor = args[2] if len(args) > 2 else kwargs.get("alpha", 1)
+        factor = named_arguments(target, args, kwargs)["alpha"]
         taken = args[0] if factor == 1 else call(aten.mul.Tensor, args[0], factor)
         target, args, kwargs = aten.sub.Tensor, [call.number(args[1], value.dtype), taken], {}
     else:

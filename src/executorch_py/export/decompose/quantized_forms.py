@@ -27,8 +27,9 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from executorch_py.errors import Diagnostic, ErrorCode, NotSupportedError
 from executorch_py.export.dialect.custom_operators import operator_name
-from executorch_py.export.dialect.operators import VIEW_TO_COPY
+from executorch_py.export.dialect.operators import LIMITING, MOVING
 from executorch_py.graphs.dtypes import dtype_code
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.rewriting import GraphWriter, RegionWriter, nodes_with_bodies
 from executorch_py.graphs.sources import source_of
 from executorch_py.operators import known_operators
@@ -39,23 +40,6 @@ _CHOOSE, _QUANTIZE, _DEQUANTIZE = (f"torchao::{name}_affine" for name in ("choos
 _INNER = "export::access_subclass_inner_tensor"
 _CONVERT = "quantized_decomposed::convert_element_type"
 _EAGER = "quantized::"
-_MONOTONE = frozenset(
-    f"aten::{name}"
-    for name in (
-        "relu",
-        "relu_",
-        "relu6",
-        "relu6_",
-        "hardtanh",
-        "hardtanh_",
-        "clamp",
-        "max_pool1d",
-        "max_pool2d",
-        "max_pool3d",
-        "clone",
-        "contiguous",
-    )
-)
 
 
 def canonical_quantization(program: ExportedProgram) -> ExportedProgram:
@@ -220,7 +204,7 @@ class _Affine(_Rewriter):
         if node in self._products:
             self.value[node] = self._linear(node, self._products[node])
         elif name == _DEQUANTIZE and node.args[0] in self.constants:
-            self._computed(node, self._weight(node, _arguments(node)))
+            self._computed(node, self._weight(node, arguments_of(node)))
         elif name in (_QUANTIZE, _DEQUANTIZE):
             self._computed(node, self._activation(node))
         elif name == _CHOOSE:
@@ -313,7 +297,7 @@ class _Affine(_Rewriter):
         raise _refusal(node, f"blocks of {block} in a weight of {sizes}")
 
     def _choose(self, node: fx.Node) -> Any:
-        given = _arguments(node)
+        given = arguments_of(node)
         low, high = _limits(given, "target_dtype")
         q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
         if _is_per_token(given):
@@ -332,7 +316,7 @@ class _Affine(_Rewriter):
         return self.emit(node, target, x, low, high, given["eps"] or torch.finfo(torch.float32).eps, torch.int8)
 
     def _activation(self, node: fx.Node) -> fx.Node:
-        given = _arguments(node)
+        given = arguments_of(node)
         quantizes = _name(node) == _QUANTIZE
         low, high = _limits(given, "output_dtype" if quantizes else "input_dtype")
         q, x = torch.ops.quantized_decomposed, self.read_float(given["input"])
@@ -347,14 +331,6 @@ class _Affine(_Rewriter):
         if per_token:
             return self.emit(node, q.dequantize_per_token.default, *args, torch.float32)
         return self.emit(node, q.dequantize_per_tensor.tensor, *args)
-
-
-def _arguments(node: fx.Node) -> dict[str, Any]:
-    schema = node.target._schema  # type: ignore[union-attr]
-    values = {argument.name: argument.default_value for argument in schema.arguments}
-    values.update(zip((argument.name for argument in schema.arguments), node.args, strict=False))
-    values.update(node.kwargs)
-    return values
 
 
 def _limits(given: dict[str, Any], dtype: str) -> tuple[int, int]:
@@ -574,10 +550,10 @@ def _read_in_half_only(graph: fx.Graph) -> set[fx.Node]:
 
 def _keeps_rounding(node: fx.Node) -> bool:
     """Whether the operator only moves elements, or limits them to numbers that float16 has."""
-    bounds = [x for x in (*node.args[1:], *node.kwargs.values()) if isinstance(x, (int, float))]
-    return node.target in VIEW_TO_COPY or (
-        _name(node) in _MONOTONE and all(float(torch.tensor(x).half()) == x for x in bounds)
-    )
+    if node.target not in LIMITING:
+        return node.target in MOVING
+    bounds = [x for x in arguments_of(node).values() if isinstance(x, (int, float))]
+    return all(float(torch.tensor(x).half()) == x for x in bounds)
 
 
 def _has_half_kernel(node: fx.Node) -> bool:

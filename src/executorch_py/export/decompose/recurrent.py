@@ -19,6 +19,7 @@ from torch._subclasses import FakeTensor
 
 from executorch_py.errors import NotSupportedError
 from executorch_py.export.dialect.operators import RECURRENT
+from executorch_py.graphs.nodes import arguments_of, named_arguments
 from executorch_py.graphs.sources import source_of
 
 
@@ -48,8 +49,7 @@ def _typed(op: Any, original: Any) -> Any:
     def results(*args: Any) -> tuple[torch.Tensor, ...]:
         if not isinstance(args[0], FakeTensor):
             return original(*args)
-        names = [argument.name for argument in op._schema.arguments]
-        given = dict(zip(names, args, strict=True))
+        given = named_arguments(op, args, {})
         rows = args[0]
         states: Sequence[torch.Tensor] = given["hx"] if isinstance(given["hx"], (list, tuple)) else [given["hx"]]
         columns = states[0].shape[2] * (2 if given["bidirectional"] else 1)
@@ -65,7 +65,7 @@ def require_fixed_steps(node: fx.Node) -> None:
         NotSupportedError: Only a run knows the number of steps; says which layer, where, and what to do.
     """
     target: Any = node.target
-    arguments = dict(zip((a.name for a in target._schema.arguments), node.args, strict=False))
+    arguments = arguments_of(node)
     if "batch_sizes" not in arguments:
         dim = 1 if arguments["batch_first"] else 0
         if isinstance(node.args[0].meta["val"].shape[dim], int):

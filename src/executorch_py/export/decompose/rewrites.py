@@ -157,9 +157,10 @@ def _max_pool2d(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]
 
 @_rule(aten.adaptive_avg_pool2d.default)
 def _adaptive_avg_pool2d(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
-    if list(_repeated(args[1], 2)) != [1, 1]:
+    x, size = args
+    if _repeated(size, 2) != [1, 1]:
         return None
-    return self.emit(node, aten.mean.dim, (args[0], [-1, -2], True), node.meta["val"])
+    return self.emit(node, aten.mean.dim, (x, [-1, -2], True), node.meta["val"])
 
 
 @_rule(
@@ -184,18 +185,17 @@ def _view(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> A
 
 @_rule(aten.t.default, aten.numpy_T.default, aten.transpose.int, aten.swapaxes.default, aten.transpose_copy.int)
 def _transpose(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, *exchanged = bind(node.target, args, kwargs)
     rank = node.meta["val"].dim()
     dims = list(range(rank))
-    if len(args) == 3:
-        if rank == 0:
-            return args[0]
-        first, second = args[1] % rank, args[2] % rank
+    if exchanged and rank:
+        first, second = (dim % rank for dim in exchanged)
         dims[first], dims[second] = second, first
     else:
         dims.reverse()
     if dims == list(range(rank)):
-        return args[0]
-    return self.emit(node, aten.permute_copy.default, (args[0], dims), node.meta["val"])
+        return x
+    return self.emit(node, aten.permute_copy.default, (x, dims), node.meta["val"])
 
 
 @_rule(
@@ -217,8 +217,8 @@ def _same(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> A
 
 @_rule(aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 def _dropout(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
-    training = bind(node.target, args, kwargs)[2]
-    return args[0] if training is False else None
+    x, _, training = bind(node.target, args, kwargs)
+    return x if training is False else None
 
 
 @_rule(
@@ -271,10 +271,11 @@ def _expand_as(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any])
 
 @_rule(aten.matmul.default)
 def _matmul(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
-    ranks = (_node_value(args[0]).dim(), _node_value(args[1]).dim())
+    left, right = map(_node_value, args)
+    ranks = (left.dim(), right.dim())
     if ranks == (2, 2):
         return self.emit(node, aten.mm.default, args, node.meta["val"])
-    if ranks == (3, 3) and _node_value(args[0]).shape[0] is _node_value(args[1]).shape[0]:
+    if ranks == (3, 3) and left.shape[0] is right.shape[0]:
         return self.emit(node, aten.bmm.default, args, node.meta["val"])
     return None
 
@@ -313,13 +314,14 @@ def _layout(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) ->
         return 0
     if target is aten.sym_is_contiguous.default:
         return True
-    tensor = _node_value(args[0])
+    x, of = args
+    tensor = _node_value(x)
     if not tensor.is_contiguous():
         return None
     stride: Any = 1
-    for dim in range(args[1] % tensor.dim() + 1, tensor.dim()):
+    for dim in range(of % tensor.dim() + 1, tensor.dim()):
         size = tensor.shape[dim]
-        factor = size if isinstance(size, int) else self.emit(node, aten.sym_size.int, (args[0], dim), size)
+        factor = size if isinstance(size, int) else self.emit(node, aten.sym_size.int, (x, dim), size)
         product = _node_value(stride) * size
         plain = isinstance(stride, int) and isinstance(factor, int)
         stride = product if plain else self.emit(node, operator.mul, (stride, factor), product)
@@ -368,26 +370,26 @@ def _circular_pad(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, An
 def _round_decimals(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """As PyTorch does it: times a power of ten, rounded, divided by it (the other way round for negative decimals)."""
     value = node.meta["val"]
-    decimals = kwargs.get("decimals", args[1] if len(args) > 1 else 0)
+    x, decimals = bind(node.target, args, kwargs)
     if decimals == 0 or not value.dtype.is_floating_point:
-        return self.emit(node, aten.round.default, (args[0],), value)
+        return self.emit(node, aten.round.default, (x,), value)
     before, after = (aten.mul.Scalar, aten.div.Scalar) if decimals > 0 else (aten.div.Scalar, aten.mul.Scalar)
     factor = float(10 ** abs(decimals))
-    scaled = self.emit(node, before, (args[0], factor), value)
+    scaled = self.emit(node, before, (x, factor), value)
     return self.emit(node, after, (self.emit(node, aten.round.default, (scaled,), value), factor), value)
 
 
 @_rule(aten.pow.Tensor_Scalar)
 def _complex_power(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Small whole powers of complex numbers, which have no kernel for others, are products."""
-    value, exponent = node.meta["val"], args[1]
+    value, (x, exponent) = node.meta["val"], args
     if not value.is_complex() or not isinstance(exponent, (int, float)) or exponent not in range(1, 9):
         return None
-    power = args[0]
+    power = x
     for bit in f"{int(exponent):b}"[1:]:
         power = self.emit(node, aten.mul.Tensor, (power, power), value)
         if bit == "1":
-            power = self.emit(node, aten.mul.Tensor, (power, args[0]), value)
+            power = self.emit(node, aten.mul.Tensor, (power, x), value)
     return power
 
 
@@ -400,11 +402,12 @@ def _parts(self: Writer, node: fx.Node, value: Any) -> fx.Node:
 
 @_rule(aten.cumsum.default)
 def _complex_cumsum(self: Writer, node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Any:
+    x, dim, _ = bind(node.target, args, kwargs)
     value = node.meta["val"]
-    if not value.is_complex() or _node_value(args[0]).dtype != value.dtype:
+    if not value.is_complex() or _node_value(x).dtype != value.dtype:
         return None
-    parts = _parts(self, node, args[0])
-    sums = self.emit(node, aten.cumsum.default, (parts, args[1] % max(value.dim(), 1)), parts.meta["val"])
+    parts = _parts(self, node, x)
+    sums = self.emit(node, aten.cumsum.default, (parts, dim % max(value.dim(), 1)), parts.meta["val"])
     return self.emit(node, aten.view_as_complex_copy.default, (sums,), value)
 
 

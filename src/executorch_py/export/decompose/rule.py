@@ -10,6 +10,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from executorch_py.graphs.nodes import named_arguments
 from executorch_py.graphs.rewriting import GraphWriter
 
 
@@ -41,7 +42,4 @@ Rule = Callable[[Writer, fx.Node, tuple, dict[str, Any]], Any]
 
 def bind(op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
     """All arguments of a call in schema order, defaults filled in."""
-    values = list(args)
-    for argument in op._schema.arguments[len(args) :]:
-        values.append(kwargs.get(argument.name, argument.default_value))
-    return values
+    return list(named_arguments(op, args, kwargs).values())

@@ -32,11 +32,6 @@ def changed_arguments(op: OpOverload) -> list[str]:
     return [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
 
 
-def named_arguments(op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """All given arguments by name."""
-    return dict(zip((a.name for a in op._schema.arguments), args, strict=False)) | kwargs
-
-
 def operator_of(node: fx.Node) -> OpOverload | None:
     """The operator that an ``auto_functionalized`` node stands for; None for other nodes."""
     op: Any = node.args[0] if node.op == "call_function" and node.target is auto_functionalized else None

@@ -15,6 +15,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.operator_facts import OPERATORS, overload, overloads
 
 from .decompositions import OWN_DECOMPOSITIONS
@@ -31,6 +32,12 @@ KEPT_WHOLE: tuple[OpOverload, ...] = overloads(lambda op: bool(op.keep))
 
 #: Operators that torch takes apart, whose result is new memory for sure: writing to it touches nothing else.
 FRESH: tuple[OpOverload, ...] = overloads(lambda op: "fresh" in op.tags)
+
+#: Operators that move elements, and leave them as they are. A dropout that is still there computes.
+MOVING: frozenset[OpOverload] = frozenset(overloads(lambda op: bool(op.moves) and "dropout" not in op.tags))
+
+#: Operators that limit elements to a range.
+LIMITING: frozenset[OpOverload] = frozenset(overloads(lambda op: "clamps" in op.tags or op.base_name == "clamp"))
 
 
 def is_whole(node: fx.Node) -> bool:
@@ -53,35 +60,33 @@ def is_whole(node: fx.Node) -> bool:
         return len({tensor.meta["val"].dtype for tensor in node.args[0]}) == 1
     if node.target is not aten.scaled_dot_product_attention.default:
         return True
-    if node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0):
-        return False
-    query, key, value = (argument.meta["val"].shape[:-2] for argument in node.args[:3])
-    grouped = node.kwargs.get("enable_gqa", False)
-    return bool(grouped) or (query == key and key == value)
+    given = arguments_of(node)
+    query, key, value = (given[name].meta["val"].shape[:-2] for name in ("query", "key", "value"))
+    return not given["dropout_p"] and (bool(given["enable_gqa"]) or query == key == value)
 
 
 def _is_plain_recurrent(node: fx.Node) -> bool:
-    arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+    arguments = arguments_of(node)
     tensors = [value.meta["val"] for name, value in _flat(arguments) if name != "batch_sizes"]
     return not (arguments["train"] and arguments["dropout"]) and len({tensor.dtype for tensor in tensors}) == 1
 
 
 def _has_plain_bias(node: fx.Node) -> bool:
-    bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
+    _, weight, bias = arguments_of(node).values()
     if bias is None:
         return True
-    weight = node.args[1].meta["val"]
+    weight = weight.meta["val"]
     return bool(weight.dim() != 2 or tuple(bias.meta["val"].shape) == (weight.shape[0],))
 
 
 def _is_plain_norm(node: fx.Node) -> bool:
-    arguments = dict(zip((a.name for a in node.target._schema.arguments), node.args, strict=False)) | node.kwargs
+    arguments = arguments_of(node)
     value = arguments["self"].meta["val"]
-    dims = arguments.get("dim")
+    dims = arguments["dim"]
     dims = [dims] if isinstance(dims, int) else sorted(d % max(value.dim(), 1) for d in dims or ())
     return bool(
-        arguments.get("ord", 2) == 2
-        and arguments.get("dtype") is None
+        arguments["ord"] == 2
+        and arguments["dtype"] is None
         and value.dtype in {torch.float16, torch.bfloat16, torch.float32, torch.float64}
         and all(next_dim == dim + 1 for dim, next_dim in itertools.pairwise(dims))
     )

@@ -27,8 +27,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 
 from executorch_py.errors import NotSupportedError
-from executorch_py.export.dialect.in_place import auto_functionalized, changed_arguments, named_arguments, simplify
+from executorch_py.export.dialect.in_place import auto_functionalized, changed_arguments, simplify
 from executorch_py.export.dialect.operators import FRESH, is_composite
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.program_state import same_tensors
 from executorch_py.graphs.rewriting import GraphWriter, with_guards_of
 from executorch_py.graphs.sources import source_of
@@ -93,7 +94,7 @@ def _identity(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.No
 
 def _unpermuted(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
     rank = base.meta["val"].dim()
-    dims = [dim % rank for dim in view.args[1]]
+    dims = [dim % rank for dim in arguments_of(view)["dims"]]
     return self.writer.emit(
         view, aten.permute.default, (value, [dims.index(i) for i in range(rank)]), None, base.meta["val"]
     )
@@ -104,14 +105,13 @@ def _again(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node)
 
 
 def _squeezed(self: "Functionalizer", view: fx.Node, base: fx.Node, value: fx.Node) -> fx.Node:
-    dim = view.args[1] % view.meta["val"].dim()
+    dim = arguments_of(view)["dim"] % view.meta["val"].dim()
     return self.writer.emit(view, aten.squeeze.dim, (value, dim), None, base.meta["val"])
 
 
 def _leaves_gaps(unfold: fx.Node) -> bool:
     """Whether windows leave elements out: torch's inverse makes zeros of these."""
-    arguments: Any = unfold.args
-    base, dim, size, step = arguments
+    base, dim, size, step = arguments_of(unfold).values()
     whole = base.meta["val"].shape[dim] if base.meta["val"].dim() else 1
     return bool(step > size or not isinstance(whole, int) or (whole - size) % step)
 
@@ -148,17 +148,12 @@ _VIEWS: dict[fx.node.Target, _Inverse] = {
     aten.view.default: _reshaped,
 }
 
-#: In-place operators that change nothing in inference when this argument is False.
-_INERT_UNLESS_TRAINING: dict[fx.node.Target, int] = {
-    aten.dropout_.default: 2,
-    aten.feature_dropout_.default: 2,
-    aten.alpha_dropout_.default: 2,
-}
+#: In-place operators that change nothing in inference.
+_INERT_UNLESS_TRAINING = frozenset({aten.dropout_.default, aten.feature_dropout_.default, aten.alpha_dropout_.default})
 
 
 def _is_inert(node: fx.Node) -> bool:
-    position = _INERT_UNLESS_TRAINING.get(node.target)
-    return position is not None and len(node.args) > position and node.args[position] is False
+    return node.target in _INERT_UNLESS_TRAINING and arguments_of(node)["train"] is False
 
 
 def _is_same_tensor(node: fx.Node) -> bool:
@@ -166,9 +161,7 @@ def _is_same_tensor(node: fx.Node) -> bool:
     if getattr(node.target, "overloadpacket", None) is not aten.to or not isinstance(node.args[0], fx.Node):
         return False
     given, result = node.args[0].meta["val"], node.meta["val"]
-    options = {argument.name: argument.default_value for argument in node.target._schema.arguments}
-    options.update(zip(options, node.args, strict=False))
-    options.update(node.kwargs)
+    options = arguments_of(node)
     is_plain = options.get("memory_format") in (None, torch.preserve_format) and not options.get("copy")
     return is_plain and given.dtype == result.dtype and given.device == result.device
 
@@ -196,7 +189,7 @@ def _is_mutating(node: fx.Node) -> bool:
     if isinstance(target, OpOverload):
         if target._schema.is_mutable:
             return True
-        return target is aten.batch_norm.default and len(node.args) > 5 and bool(node.args[5])
+        return target is aten.batch_norm.default and bool(arguments_of(node)["training"])
     return False
 
 
@@ -408,7 +401,7 @@ class Functionalizer:
         if _is_mutating(node):
             self._mutate(node)
             return
-        if (target is aten.dropout.default and node.args[2] is False) or _is_same_tensor(node):
+        if (target is aten.dropout.default and arguments_of(node)["train"] is False) or _is_same_tensor(node):
             # The input itself: dropout in inference, a conversion to what the tensor is already.
             self._view(node, node.args[0], _identity, self.read(node.args[0]))
             return
@@ -445,7 +438,7 @@ class Functionalizer:
     def _change(self, node: fx.Node) -> None:
         """An operator outside ATen that changes arguments: one functional call (in_place.py), then the new values."""
         op = node.target
-        given = named_arguments(op, node.args, node.kwargs)
+        given = arguments_of(node)
         changed = {name: given.get(name) for name in changed_arguments(op)}
         if not all(isinstance(old, fx.Node) and isinstance(old.meta["val"], torch.Tensor) for old in changed.values()):
             raise _NotCertain

@@ -58,8 +58,7 @@ def emit_check(importer: Builder, node: fx.Node) -> None:
 
     A failed one ends the call with its message. torch's own text names a node of its graph; here it is the condition.
     """
-    given = node.args[0]
-    message = node.args[1] if len(node.args) > 1 else "an assertion failed"
+    given, message = (*node.args, "an assertion failed")[:2]
     value = given.meta.get("val") if isinstance(given, fx.Node) else given
     if value is True:
         return

@@ -15,6 +15,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from executorch_py.graphs.nodes import arguments_of
 from executorch_py.graphs.rewriting import nodes_with_bodies
 
 aten = torch.ops.aten
@@ -215,13 +216,12 @@ def least_sizes(program: ExportedProgram) -> dict[sympy.Symbol, int]:
         sizes = node.args[0].meta["val"].shape
         if not sizes:
             continue  # a number takes dim 0 and has none
-        dims = node.args[1] if len(node.args) > 1 else range(len(sizes))
+        dims = arguments_of(node).get("dim", range(len(sizes)))
         for dim in [dims] if isinstance(dims, int) else dims:
             demand(sizes[dim], 2)
     for node in program.graph.nodes:  # not in branches, which a call of such a size may leave out
         if node.target in (aten.slice.Tensor, aten.slice_copy.Tensor):
-            source, dim, start = (*node.args, 0, 0)[:3]
-            step = node.args[4] if len(node.args) > 4 else 1
+            source, dim, start, _, step = arguments_of(node).values()
             taken, start = node.meta["val"].shape[dim], start or 0
             if isinstance(taken, int) and taken > 0 and isinstance(start, int):
                 end = start + (taken - 1) * step + 1

@@ -1,6 +1,6 @@
 // Sizes that grow and shrink from call to call: a method that has seen others computes what a new one does, to the bit,
 // and writes nowhere else. Under the address sanitizer (make sanitize) the library's own memory is watched, too.
-// Precisions and node types are the Python test's (tests/xnnpack/test_growing_shapes.py).
+// Precisions and node types are the Python test's (tests/xnnpack/test_dynamic_sizes.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -142,3 +142,46 @@ def test_columns_that_groups_do_not_divide_are_told(preset: str, tmp_path: Path)
             "1",
             "3",
         }
+
+
+ROWS = (torch.randn(2, 4, generator=torch.Generator().manual_seed(0)),)
+
+
+def two_layers():
+    return nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2)).eval()
+
+
+def test_part_in_training_mode_is_refused():
+    model = two_layers()
+    model[1].train()
+    with pytest.raises(InvalidStateError, match=r"'1', a Dropout, is in training mode"):
+        quantizer.quantize(model, ROWS, "dynamic_int8")
+
+
+def test_what_is_quantized_already_is_refused():
+    program = quantizer.quantize(two_layers(), ROWS, "static_int8", [ROWS])
+    with pytest.raises(InvalidStateError, match="quantized already"):
+        quantizer.quantize(program, config_or_quantizer="dynamic_int8")
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    model = two_layers()
+    quantize_(model, Int8WeightOnlyConfig())
+    with pytest.raises(NotSupportedError, match=r"'0.weight' is a Int8Tensor.*to_edge_transform_and_lower"):
+        quantizer.quantize(model, ROWS, "static_int8", [ROWS])
+
+
+def test_configuration_for_training_is_refused():
+    with pytest.raises(InvalidArgumentError, match="prepare_qat"):
+        quantizer.quantize(two_layers(), ROWS, quantizer.quantization_config(qat=True), [ROWS])
+
+
+def test_arrays_are_no_samples():
+    with pytest.raises(InvalidArgumentError, match=r"torch\.from_numpy"):
+        quantizer.quantize(two_layers(), ROWS, "static_int8", [ROWS[0].numpy()])
+
+
+def test_operator_that_is_not_there_is_a_warning():
+    choice = quantizer.XNNPACKQuantizer().set_global("static_int8")
+    choice.set_operator_type(torch.ops.aten.conv2d.default, "dynamic_int8")
+    with pytest.warns(QuantizationWarning, match=r"no operator of the model is aten.conv2d.default"):
+        quantizer.quantize(two_layers(), ROWS, choice, [ROWS])
