@@ -75,7 +75,7 @@ $(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | 
 	    $(CONFIGURE) $(if $(PRESET),-C $(PRESET),-DET_BUILD_TESTS=ON)
 	@touch $@
 
-# What the demo left out is built when anything else asks for it.
+# What the demo left out is built when anything else needs it.
 compiled: $(BUILD)/build.ninja
 	@if [ -z "$(PRESET)" ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
 	    $(CONFIGURE) -DET_BUILD_TESTS=ON -UET_INSTRUCTION_SETS -UET_KERNEL_FAMILIES -UET_BACKENDS > /dev/null; fi

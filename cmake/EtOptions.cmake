@@ -53,7 +53,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
-# -O2 keeps the build short; the folders with hot loops ask for more themselves (et_library's OPTIMIZE).
+# -O2 keeps the build short; the folders with hot loops set more themselves (et_library's OPTIMIZE).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 if(ET_SIZE_BUILD)

@@ -94,7 +94,7 @@ static void byte_steps(void) {
   }
   __asm__ volatile("tilerelease" ::);
 }
-// The system gives a process its tiles when it asks for them: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA.
+// The system gives a process its tiles when it requests them: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA.
 static int may_multiply_bytes(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 #elif !defined(NO_BYTES)
 static int may_multiply_bytes(void) { return 1; }

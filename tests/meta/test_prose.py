@@ -28,6 +28,12 @@ _END = re.compile(r"(?<=[.!?])\s+")
 _CELL_ENDS = re.compile(r"(?<!\\)\|")
 #: Where comments begin, of each kind of source.
 MARKS = {".h": "///?", ".cpp": "///?", ".c": "///?", ".py": "#:?", ".cmake": "#", "CMakeLists.txt": "#", "Makefile": "#"}
+#: Words of our own making, and what to write instead. A file that is not whole is cut off.
+COINED = {
+    r"ask(?:s|ed|ing)?": "reads, calls, looks up, tries, needs, requires",
+    r"doors?": "caller, exception boundary, lazy package",
+    r"cuts?(?! off)": "partition, part, split",
+}
 #: Pages that a tool writes, whose lists are as long as they are.
 GENERATED = {"docs/reference/operators.md", "docs/reference/targets.md"}
 #: The text of a recipe names the build that the cache keeps: a change here compiles every vector kernel again.
@@ -143,6 +149,16 @@ def test_lines_of_pages_are_short():
             lines = enumerate(prose.splitlines(), 1)
             found += [f"{name}:{number}" for number, line in lines if len(line) > COLUMNS and line[0] != "|"]
     assert found == []
+
+
+def test_pages_use_the_words_of_the_field():
+    found = {}
+    for name, text in pages().items():
+        prose = re.sub(r"`[^`]+`", "", text) if name != "CHANGELOG.md" else ""
+        for word, instead in COINED.items():
+            if met := re.findall(rf"\b{word}\b.{{0,30}}", prose, re.IGNORECASE):
+                found[name, instead] = met
+    assert found == {}
 
 
 def test_the_glossary_and_the_changelog_stay_short():

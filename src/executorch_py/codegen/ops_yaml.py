@@ -332,7 +332,7 @@ _KEYS = {
     "overlaps",
 }  # fmt: skip
 
-#: Orders of a tensor in memory that a specialised kernel may ask for.
+#: Orders of a tensor in memory that a specialised kernel may require.
 MEMORY_ORDERS = ("contiguous", "channels_last")
 
 
