@@ -75,7 +75,7 @@ $(BUILD)/build.ninja: pyproject.toml tools/third_party.txt tools/provision.py | 
 	    $(CONFIGURE) $(if $(PRESET),-C $(PRESET),-DET_BUILD_TESTS=ON)
 	@touch $@
 
-# What the demo left out is built when anything else asks for it.
+# What the demo left out is built when anything else needs it.
 compiled: $(BUILD)/build.ninja
 	@if [ -z "$(PRESET)" ] && grep -qs ET_INSTRUCTION_SETS:STRING=native $(BUILD)/CMakeCache.txt; then \
 	    $(CONFIGURE) -DET_BUILD_TESTS=ON -UET_INSTRUCTION_SETS -UET_KERNEL_FAMILIES -UET_BACKENDS > /dev/null; fi
@@ -104,7 +104,8 @@ test: export SANITIZED_TARGETS = $(HOSTILE:%=et_test_%) $(FUZZED:%=et_fuzz_%)
 test: tools
 	@$(MAKE) --no-print-directory -j2 builds environments
 	@$(TIMED) "C++ tests" -- $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j$(JOBS) --no-tests=error
-	@$(TIMED) "C++ tests, sanitized" -- $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
+	@$(TIMED) "C++ tests, sanitized" -- \
+	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
 	@$(TIMED) "Python tests" -- $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests
 	@$(MAKE) --no-print-directory docs
@@ -253,9 +254,9 @@ sanitized-build: tools
 	    -DET_SANITIZE=$(SANITIZE) -DPython_EXECUTABLE=$(abspath $(PY)) --log-level=WARNING
 	@$(TIMED) "build with sanitizers" -- $(BIN)/ninja -C $(SANITIZED) -j$(JOBS) --quiet $(SANITIZED_TARGETS)
 
-# Python itself is not built with sanitizers: their library is loaded before it, and the C++ library with it, whose throw it
-# wraps; Python's own leaks are not looked for. Reports go to the descriptor, which pytest would keep to itself. The sweep
-# needs the package's sources and the library of kernels, no extension module.
+# Python itself is not built with sanitizers: their library is loaded before it, and the C++ library with it, whose
+# throw it wraps; Python's own leaks are not looked for. Reports go to the descriptor, which pytest would keep to
+# itself. The sweep needs the package's sources and the library of kernels, no extension module.
 sanitize: packages sanitized-build
 	@$(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error
 ifneq ($(findstring address,$(SANITIZE)),)

@@ -3,9 +3,9 @@ and many.
 
     python -m benchmarks.integer_weights [--threads 1 2] [--rounds N] [--json FILE]
 
-The weights are made by torchao's `quantize_`: 8 or 4 bits, a scale for each row or for groups of columns, with inputs
-that become 8-bit integers at the call ("dynamic") or stay floats ("weight only"). The third side is the same layer with
-the XNNPACK delegate.
+The weights are made by torchao's `quantize_`: 8 or 4 bits, a scale for each row or for groups of columns. Inputs become
+8-bit integers at the call ("dynamic") or stay floats ("weight only"). The third side is the same layer with the XNNPACK
+delegate.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python -m benchmarks.models [--threads 1 2] [--models NAME ...] [--rounds N] [--json FILE]
 
-All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each; a block's figure is its
-mean, a model's the median over the rounds, and the spread is the median distance of the rounds from it. The ratio is
-ours / eager: at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same
-number of threads. With one thread times are processor time of that thread, which other work on the machine lengthens
+All sides run in turn on the same inputs, in blocks that last about `--block` milliseconds each. A block's figure is its
+mean, a model's the median over the rounds. The spread is the median distance of the rounds from it. The ratio is ours /
+eager: at most 1 is the aim, and up to 1.03 counts as level; so it is for delegate / ours. All sides use the same number
+of threads. With one thread times are processor time of that thread, which other work on the machine lengthens
 little; otherwise they are wall time. Eager runs under `torch.inference_mode`.
 """
 

@@ -9,9 +9,10 @@ operator, lowered with XnnpackPartitioner(). In int8 it takes and gives floats, 
 side is that of floats. Views and batch norms behind a convolution, which lowering folds, have no row. Times are
 processor time of one thread, medians of rounds in turn.
 
-Printed: geometric means over the rows; the rows above the better peer that cost their network the most, as a share of
-the time of its operators; for each network what all of them cost together. onnxruntime is asked where --peer-python has
-it and --isa does not limit us, which it does not obey. --short measures six networks and rows of 2 % and more.
+Printed: geometric means over the rows, and the rows above the better peer that cost their network the most, as a share
+of the time of its operators. For each network follows what all of them cost together. onnxruntime takes part where
+--peer-python has it and --isa does not limit us, which it does not obey. --short measures six networks and rows of 2 %
+and more.
 """
 
 from __future__ import annotations

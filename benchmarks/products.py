@@ -5,7 +5,7 @@
 
 A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over that of
 the better one. Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least
-share of the best rate that any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it asks
+share of the best rate that any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it wants
 for. Method as in benchmarks.models.
 """
 

@@ -5,7 +5,8 @@
 include_guard(GLOBAL)
 
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+  COMMAND ${Python_EXECUTABLE} -c
+          "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
   OUTPUT_VARIABLE torch OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "ET_BUILD_ATEN needs torch beside ${Python_EXECUTABLE}: pip install torch==2.13.0")

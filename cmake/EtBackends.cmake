@@ -17,7 +17,11 @@
 #   backends/kernels_table.inc    ET_BACKEND_KERNELS(xnnpack)
 # A user of a table defines the macro, includes the file and links et::backends_compiler, et::backends_runtime or
 # et::backends_kernels. Each line promises one function, declared by the user of the table with the same macro:
-#   namespace et::backends::xnnpack { Error register_compiler(...); Error register_runtime(...); Error register_kernels(...); }
+#   namespace et::backends::xnnpack {
+#   Error register_compiler(...);
+#   Error register_runtime(...);
+#   Error register_kernels(...);
+#   }
 include_guard(GLOBAL)
 
 foreach(part compiler runtime kernels)
@@ -36,10 +40,12 @@ function(et_add_backend)
     set_property(GLOBAL APPEND PROPERTY ET_BACKEND_SCHEMAS et_backend_${arg_NAME}_schema)
   endif()
   if(arg_COMPILER AND ET_BUILD_COMPILER)
-    _et_backend_part(${arg_NAME} compiler "${arg_COMPILER}" et::base et::numerics et::ops et::ir et::passes ${schema} ${arg_COMPILER_LIBS})
+    _et_backend_part(${arg_NAME} compiler "${arg_COMPILER}" et::base et::numerics et::ops et::ir et::passes ${schema}
+                     ${arg_COMPILER_LIBS})
   endif()
   if(arg_RUNTIME)
-    _et_backend_part(${arg_NAME} runtime "${arg_RUNTIME}" et::base et::numerics et::ops et::runtime et::threads ${schema} ${arg_LIBS})
+    _et_backend_part(${arg_NAME} runtime "${arg_RUNTIME}" et::base et::numerics et::ops et::runtime et::threads
+                     ${schema} ${arg_LIBS})
   endif()
   if(arg_FIRMWARE)
     set_property(GLOBAL APPEND PROPERTY ET_BACKEND_FIRMWARE "${arg_FIRMWARE} ${arg_NAME}")
@@ -49,7 +55,8 @@ function(et_add_backend)
     list(APPEND arg_KERNELS ${ET_GENERATED_DIR}/backends/${arg_NAME}/register.cpp)
   endif()
   if(arg_KERNELS)
-    _et_backend_part(${arg_NAME} kernels "${arg_KERNELS}" et::base et::numerics et::ops et::runtime et::threads ${schema} ${arg_LIBS})
+    _et_backend_part(${arg_NAME} kernels "${arg_KERNELS}" et::base et::numerics et::ops et::runtime et::threads
+                     ${schema} ${arg_LIBS})
     target_include_directories(et_backend_${arg_NAME}_kernels PRIVATE ${ET_GENERATED_DIR}/backends)
     if(arg_OPS AND arg_RUNTIME)  # its own operators run on the device that its delegates run on
       target_link_libraries(et_backend_${arg_NAME}_kernels PRIVATE et_backend_${arg_NAME}_runtime)
@@ -62,7 +69,8 @@ function(_et_backend_operators name table)
   get_filename_component(table ${table} ABSOLUTE)
   execute_process(
     COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/src/executorch_py/codegen/kernel_library.py --name ${name}
-            --ops ${table} --out ${ET_GENERATED_DIR}/backends --namespace et::backends::${name} --priority kPriorityLibrary
+            --ops ${table} --out ${ET_GENERATED_DIR}/backends --namespace et::backends::${name}
+            --priority kPriorityLibrary
     COMMAND_ERROR_IS_FATAL ANY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table} ${ET_CODEGEN_SOURCES})
 endfunction()

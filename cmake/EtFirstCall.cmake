@@ -2,10 +2,10 @@
 #
 #   et_group_first_call(_core)      after all libraries are there
 #
-# The system maps code that a process touches 64 KiB at a time. Loading and calling a small model takes some 400 functions, 200 KiB
-# in all, which the linker's own order scatters over 11 MB: 30 to 45 such pieces. first_call.txt lists them, and
-# tools/first_call.py measures it anew; a name that a build has not is passed over. Does nothing where the linker takes no such
-# script. Kernels are left as they stand: a model takes a few files of them, each for itself.
+# The system maps code that a process touches 64 KiB at a time. Loading and calling a small model takes some 400
+# functions, 200 KiB in all, which the linker's own order scatters over 11 MB: 30 to 45 such pieces. first_call.txt
+# lists them, and tools/first_call.py measures it anew; a name that a build has not is passed over. Does nothing where
+# the linker takes no such script. Kernels are left as they stand: a model takes a few files of them, each for itself.
 include_guard(GLOBAL)
 include(CheckLinkerFlag)
 

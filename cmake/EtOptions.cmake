@@ -13,7 +13,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_6
   set(ET_HAS_AMX ON)
 endif()
 set(ET_INSTRUCTION_SETS "all" CACHE STRING
-    "Instruction sets of the SIMD kernels: 'all', chosen at run time, or 'native', of this machine: half the build time")
+    "Instruction sets of the SIMD kernels: 'all', chosen at run time, or 'native', this machine's: half the build time")
 set_property(CACHE ET_INSTRUCTION_SETS PROPERTY STRINGS all native)
 if(NOT ET_INSTRUCTION_SETS MATCHES "^(all|native)$")
   message(FATAL_ERROR "ET_INSTRUCTION_SETS is '${ET_INSTRUCTION_SETS}', must be all or native")
@@ -53,7 +53,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
-# -O2 keeps the build short; the folders with hot loops ask for more themselves (et_library's OPTIMIZE).
+# -O2 keeps the build short; the folders with hot loops set more themselves (et_library's OPTIMIZE).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 if(ET_SIZE_BUILD)
@@ -93,7 +93,8 @@ if(ET_SANITIZE)
   add_compile_options(-fsanitize=${ET_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all
                       -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${ET_SANITIZE})
-  add_compile_definitions(ET_EMULATE_TILES=1)  # no sanitizer sees what an instruction of AMX reads (kernels/optimized/amx/tile_instructions.h)
+  # No sanitizer sees what an instruction of AMX reads (kernels/optimized/amx/tile_instructions.h).
+  add_compile_definitions(ET_EMULATE_TILES=1)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # assertions stay on
   set(CMAKE_C_FLAGS_RELEASE "-O1")
   set(ET_TEST_OPTIMIZE -O0)
@@ -109,7 +110,8 @@ endif()
 # The warnings of our own code; third-party headers come in as SYSTEM.
 set(ET_WARNINGS -Wall -Wextra)
 if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
-  # uint32_t is `unsigned long` to newlib: of the size that %u prints, under another name. Hosted builds check the formats.
+  # uint32_t is `unsigned long` to newlib: of the size that %u prints, under another name. Hosted builds
+  # check the formats.
   list(APPEND ET_WARNINGS -Wno-format)
 endif()
 if(ET_WERROR)

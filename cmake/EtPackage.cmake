@@ -1,9 +1,9 @@
-# The CMake package that an installed executorch_py carries: headers, static libraries, executorch_py_add_kernel_library.
+# The CMake package that an installed executorch_py carries: headers, libraries, executorch_py_add_kernel_library.
 #
 #   et_install_package()      at the end of the top-level CMakeLists.txt
 #
 # installs, as component `sdk`, under executorch_py/ (the Python package's folder, so that a wheel has it):
-#   include/executorch_py/              headers: Module, TensorPtr, what kernels are written against, the published names
+#   include/executorch_py/              headers: Module, TensorPtr, what kernels stand on, the published names
 #   lib/                                static libraries, ours and third-party ones; libexecutorch.so, the C interface
 #   bin/                                executor_runner, pte_dump, et_opt (et_install_programs)
 #   share/cmake/executorch_py/          executorch_pyConfig.cmake, found through executorch_py.cmake_prefix_path
@@ -131,7 +131,8 @@ function(_et_install_sources)
   foreach(row IN LISTS backends)
     string(REGEX REPLACE ".* " "backends/" folder ${row})
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/${folder}/runtime/
-      DESTINATION executorch_py/share/source/cpp/${folder}/runtime COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp")
+      DESTINATION executorch_py/share/source/cpp/${folder}/runtime COMPONENT sdk
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.cpp")
     install(DIRECTORY ${ET_GENERATED_DIR}/${folder}/schema DESTINATION executorch_py/share/source/generated/${folder}
       COMPONENT sdk OPTIONAL)
   endforeach()

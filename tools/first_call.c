@@ -1,7 +1,8 @@
-// Which functions of a loaded library run, in the order of their first calls. Built and used by first_call.py; x86-64, Linux.
+// Which functions of a loaded library run, in the order of their first calls. Built and used by first_call.py;
+// x86-64, Linux.
 //
-// A breakpoint stands at the entry of each function; the handler takes it away as it is met, so that whole networks run at
-// nearly their own speed. One library at a time.
+// A breakpoint stands at the entry of each function; the handler takes it away as it is met, so that whole networks run
+// at nearly their own speed. One library at a time.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stddef.h>
@@ -41,8 +42,8 @@ static void on_trap(int signal, siginfo_t* info, void* context) {
   *pc = (greg_t)at;
 }
 
-// Puts the breakpoints in code [begin, end), whole pages. `at` (ascending), `bytes` and `order` have `n` items and stay in use.
-// Returns 0, or -1 where the system forbids it.
+// Puts the breakpoints in code [begin, end), whole pages. `at` (ascending), `bytes` and `order` have `n` items and stay
+// in use. Returns 0, or -1 where the system forbids it.
 int arm(uint64_t begin, uint64_t end, const uint64_t* at, uint8_t* bytes, uint32_t* order, size_t n) {
   entries = at;
   saved = bytes;

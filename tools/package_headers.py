@@ -26,6 +26,7 @@ FOLDERS = (
     "builtin",
     "extension",
     "c_api",
+    "training",
     "kernels/portable",
 )
 #: Of these libraries, the function that registers them.

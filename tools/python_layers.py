@@ -2,9 +2,9 @@
 """Check the arrows between the Python packages, and that no imports of theirs go round in a circle.
 
 An arrow is an import, wherever it stands: at the top of a file, in a function, under TYPE_CHECKING. One through a
-package's ``__init__`` counts as one of the module that has the name. A package whose names are loaded on first use
-(``_lazy.py``) has a
-door: its ``__init__`` and the stub beside it may name modules of any layer. Arrows to and from doors count in circles.
+package's ``__init__`` counts as one of the module that has the name. The names of some packages are loaded on first use
+(``_lazy.py``): such an ``__init__`` and the stub beside it may name modules of any layer. Arrows to and from a lazy
+package count in circles.
 
     tools/python_layers.py            # prints "file:line: reason" for each wrong import; status 1 if there is any
 """
@@ -94,23 +94,23 @@ class Module:
     """A module or package of ours.
 
     Attributes:
-        name: Dotted, below the root package; "" for the root's own door.
+        name: Dotted, below the root package; "" for the root's own ``__init__``.
         path: Its file.
         is_package: Whether the file is an ``__init__``.
-        is_door: Whether it is an ``__init__`` whose names are loaded on first use.
+        is_lazy: Whether it is an ``__init__`` whose names are loaded on first use.
         imports: Name of an imported module -> line of the first import of it.
     """
 
     name: str
     path: Path
     is_package: bool
-    is_door: bool = False
+    is_lazy: bool = False
     imports: dict[str, int] = field(default_factory=dict)
 
     @property
     def layer(self) -> str:
-        """The row of the table that it belongs to; "" for a door, "?" when no row fits."""
-        if self.is_door:
+        """The row of the table that it belongs to; "" for a lazy package, "?" when no row fits."""
+        if self.is_lazy:
             return ""
         for layer, names in TOGETHER.items():
             if self.name in names:
@@ -168,12 +168,12 @@ class Modules:
         is_package = parts[-1] == "__init__"
         module = Module(".".join(parts[:-1] if is_package else parts), path, is_package)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        module.is_door = is_package and any(
+        module.is_lazy = is_package and any(
             isinstance(node, ast.Name) and node.id == "__getattr__" and isinstance(node.ctx, ast.Store)
             for node in ast.walk(tree)
         )
         stub = path.with_suffix(".pyi")
-        if module.is_door and stub.exists():
+        if module.is_lazy and stub.exists():
             tree.body += ast.parse(stub.read_text(encoding="utf-8")).body
         self.by_name[module.name] = module
         self._trees[module.name] = tree

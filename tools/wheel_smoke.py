@@ -6,7 +6,7 @@
 With --tree the wheel is packed from a build tree that is already there; otherwise everything is compiled, as for a
 user.
 
-The models are exported by the environment that runs this script (it has torch); the clean one loads and runs the files,
+The models are exported by the environment that runs this script (it has torch). The clean one loads and runs the files,
 with a plug-in and in an application that tests/meta/wheel_plugin builds on the CMake package in the wheel.
 """
 

@@ -29,7 +29,7 @@ class Support:
     """What TOSA takes of a program.
 
     Attributes:
-        reasons: Each node that was asked for -> why it stays outside, "" where it does not.
+        reasons: Each node that was judged -> why it stays outside, "" where it does not.
         parts: The nodes of each part.
     """
 
@@ -114,7 +114,7 @@ def find_support(
     """
     left = {node: why for node, why in (left or {}).items() if not node.meta.get(_KEY)}
     for node in left:
-        node.meta[_KEY] = "left"  # what carries a tag is not asked for
+        node.meta[_KEY] = "left"  # what carries a tag is not judged
     try:
         imported = import_programs({"forward": program})
     finally:

@@ -4,7 +4,7 @@
                                [--precisions fp32 int8 dynamic] [--isa avx2] [--threads 1 2] [--rounds 7] [--out FOLDER]
 
 For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
-about `--block` milliseconds; a figure is the median over the rounds and the spread half the distance between the
+about `--block` milliseconds. A figure is the median over the rounds, the spread half the distance between the
 quartiles. A ratio is ours with default options / best peer in the same run; up to 1.03 counts as level. `placed` is the
 default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey a limit.
 `--clock processor` counts what all threads of a process took: for one thread, where others use the machine.

@@ -1,5 +1,5 @@
-// Multiply-accumulates a second that this machine can do, in registers: float32, and bytes added up in int32. An upper bound for any
-// kernel, measured like the kernels are: at the clock and beside the neighbours of this moment.
+// Multiply-accumulates a second that this machine can do, in registers: float32, and bytes added up in int32. An upper
+// bound for any kernel, measured like the kernels are: at the clock and beside the neighbours of this moment.
 //
 //     peak SECONDS THREADS   ->   {"fp32": …, "int8": …}      multiply-accumulates a second, all threads together
 //
@@ -23,7 +23,8 @@
 #else
 #define WIDTH 16
 #endif
-// Sums side by side: more than the latency of an operation times those that begin in a cycle, and fewer than there are registers.
+// Sums side by side: more than the latency of an operation times those that begin in a cycle, and fewer than there are
+// registers.
 #define SUMS 12
 #define STEPS 2000
 
@@ -93,7 +94,7 @@ static void byte_steps(void) {
   }
   __asm__ volatile("tilerelease" ::);
 }
-// The system gives a process its tiles when it asks for them: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA.
+// The system gives a process its tiles when it requests them: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA.
 static int may_multiply_bytes(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 #elif !defined(NO_BYTES)
 static int may_multiply_bytes(void) { return 1; }

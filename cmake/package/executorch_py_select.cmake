@@ -41,7 +41,9 @@ function(executorch_py_select name)
   endif()
   set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_sources)
   execute_process(
-    COMMAND ${package} ${Python3_EXECUTABLE} -m executorch_py select ${FILES} --name ${name} --kernels-only --sources ${sources} ${options} ERROR_VARIABLE reason OUTPUT_QUIET RESULT_VARIABLE status)
+    COMMAND ${package} ${Python3_EXECUTABLE} -m executorch_py select ${FILES} --name ${name} --kernels-only
+            --sources ${sources} ${options}
+    ERROR_VARIABLE reason OUTPUT_QUIET RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${name}: ${reason}")
   endif()

@@ -18,7 +18,8 @@ set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 set(CMAKE_CXX_COMPILER arm-none-eabi-g++)
 
 set(CMAKE_C_FLAGS_INIT "-mcpu=${ET_CORE} -mthumb ${ET_CORE_FLAGS}")
-# Debian's newlib takes <stdint.h> from the compiler, which lacks the macro by which <inttypes.h> offers PRIu64 and its kin.
+# Debian's newlib takes <stdint.h> from the compiler, which lacks the macro by which <inttypes.h> offers PRIu64
+# and its kin.
 set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT} -fno-threadsafe-statics -Wno-psabi -D__int64_t_defined=1")
 if(TOOLCHAIN STREQUAL "clang")
   set(ET_LTO OFF CACHE BOOL "the linker is another compiler's")

@@ -12,7 +12,7 @@ weight,
     z = batch_norm(y)                                                in training mode, statistics follow
 
 and ``close_after_training`` leaves conv(x, weight * scale) with the folded bias. eps and momentum are the model's own,
-and it does not matter whether a quantizer has annotated the convolution's result or the batch norm's: torchao's own
+and it does not matter whether a quantizer has annotated the convolution's result or the batch norm's. torchao's own
 folding has eps 1e-5 and momentum 0.1 written into it, and leaves out, without a word, convolutions whose result is
 annotated.
 """

@@ -343,7 +343,7 @@ def check_observers(prepared: fx.GraphModule) -> None:
 
 
 def _group_that_divides(columns: int, group_size: int) -> str:
-    """The largest group up to the size that was asked for."""
+    """The largest group up to the size that was requested."""
     least = 8  # below, scales outweigh the integers
     divisor = next((size for size in range(group_size, least - 1, -1) if columns % size == 0), None)
     return f", no multiple of {group_size}" + (f": group_size={divisor} divides them" if divisor else "")

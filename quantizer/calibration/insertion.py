@@ -1,6 +1,6 @@
 """Observers in an annotated graph, and quantize and dequantize in their place: torchao's steps, each of them once.
 
-torchao asks all of a model's parameters for their device at each observer, counts names from zero and writes the
+torchao reads the device of all of a model's parameters at each observer, counts names from zero and writes the
 graph's code after each step. So its time grows with the square of the layers. What it says of annotations holds here:
 which tensors share an observer (its own function decides), and where it stands.
 """
@@ -48,12 +48,12 @@ def insert_observers(
     is_qat: bool,
     obs_or_fq_callback: Callable[[fx.GraphModule, dict[EdgeOrNode, Any]], None] | None = None,
 ) -> fx.GraphModule:
-    """A module with an observer wherever an annotation asks for one; ``model`` is used up.
+    """A module with an observer wherever an annotation wants one; ``model`` is used up.
 
     Args:
         model: An annotated graph.
         scopes: Node name -> the module that it stands in, and its class.
-        is_qat: The annotations ask for fake quantization where they fix a scale.
+        is_qat: The annotations mean fake quantization where they fix a scale.
         obs_or_fq_callback: Sees the observers before they are put in, and may exchange them.
 
     Raises:

@@ -1,6 +1,6 @@
 """torchao's own functions with a quantizer of this package treat batch norms as ours do (flow/pt2e_flow.py).
 
-torchao folds before it asks the quantizer for anything, and in the wrong way where another node reads the layer's
+torchao folds before it calls the quantizer, and in the wrong way where another node reads the layer's
 result or its weight. While a model trains, and each time that it goes to evaluation or back, its norms get an eps and a
 momentum of torchao's. So torchao's steps look first whose quantizer is at work, or who prepared the module. With
 quantizers of others they are as they were.

@@ -1,8 +1,7 @@
 """prepare_pt2e, prepare_qat_pt2e and convert_pt2e, as torchao has them, with the batch norms folded by batch_norm.py.
 
-torchao folds a batch norm without asking who else reads the layer's result or its weight. These readers then get other
-numbers. It fails at transposed convolutions in groups. While a model trains, its norms have an eps and a momentum of
-torchao's.
+torchao folds a batch norm whoever else reads the layer's result or its weight. These readers then get other numbers. It
+fails at transposed convolutions in groups. While a model trains, its norms have an eps and a momentum of torchao's.
 
 >>> prepared = prepare_pt2e(torch.export.export(model, example).module(), quantizer)  # doctest: +SKIP
 >>> prepared(*sample)  # doctest: +SKIP

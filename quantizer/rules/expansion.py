@@ -24,7 +24,7 @@ from executorch_py.graphs.rewriting import inherited_meta
 from .loops import is_one_operator, scan, written
 from .matching import LINEAR, MATMUL, Operators, ops
 
-#: Operator -> what is in it that a quantizer may ask for.
+#: Operator -> what is in it that a quantizer may want.
 EXPANDED: dict[Any, Operators] = {
     **dict.fromkeys((*LAYER_OF_CELL, *LAYER_OF_CELL.values()), LINEAR),
     **dict.fromkeys(ops("scaled_dot_product_attention.default"), MATMUL),

@@ -167,7 +167,7 @@ def _of_spread(node: fx.Node) -> Formula | None:
 
 
 def _of_extreme(formula: Callable[..., Any]) -> Callable[[fx.Node], Formula | None]:
-    """Where nobody asks for the places."""
+    """Where nothing reads the places."""
     return lambda node: formula if all(user.args[1] == 0 or not user.users for user in node.users) else None
 
 

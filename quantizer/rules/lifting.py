@@ -1,6 +1,6 @@
 """A program as a module that quantization works on, and the converted module as a program, without tracing again.
 
-``ExportedProgram.module()`` asks every module about every parameter and writes the graph's code three times. ``unlift``
+``ExportedProgram.module()`` seeks every parameter in every module and writes the graph's code three times. ``unlift``
 does neither. torch.export of a converted module takes as long as that of the model, and forgets modules and source
 lines. The graph, however, is there already: ``lift`` makes inputs of its constants again, in the order that
 torch.export gives them, and the few new nodes get the types that their operators say.

@@ -351,7 +351,7 @@ class _Writer:
             return _call(self._graph, last, target, args, kwargs)
 
     def _constant(self, node: fx.Node, target: Any, source: fx.Node, *args: Any) -> fx.Node:
-        """A call of a constant, right behind it and once for all that ask for it."""
+        """A call of a constant, right behind it and once for all that need it."""
         key = (target, source, str(args))
         if key not in self._constants:
             with self._graph.inserting_after(source):

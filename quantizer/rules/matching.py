@@ -209,7 +209,7 @@ def is_float32(node: Any) -> bool:
 #: In ``Node.meta`` of a body's input: the constant of the module around that it is in all turns of its loop.
 VALUE = "executorch_py.value"
 
-#: What a value is made of, as far as it was asked for; None where nobody keeps it.
+#: What a value is made of, as far as it was looked up; None where nobody keeps it.
 _KNOWN: contextvars.ContextVar[dict[fx.Node, "_MadeOf"] | None] = contextvars.ContextVar("known", default=None)
 
 

@@ -160,7 +160,7 @@ class _Trial:
 
     @property
     def wider(self) -> frozenset[str]:
-        """Layers whose weights have more bits than were asked for."""
+        """Layers whose weights have more bits than were requested."""
         return self.floats if self.instead == "int8_weight_only" else frozenset()
 
 

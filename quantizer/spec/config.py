@@ -249,7 +249,7 @@ def _class_of(made_by: Any) -> Any:
 
 
 def _with_args(made_by: Any, **options: Any) -> Any:
-    """``made_by.with_args(…)`` where ``made_by`` may be such a thing itself: torchao asks for the class behind one
+    """``made_by.with_args(…)`` where ``made_by`` may be such a thing itself: torchao reads the class behind one
     only.
     """
     given = getattr(getattr(made_by, "p", None), "keywords", {})

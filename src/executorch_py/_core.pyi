@@ -382,7 +382,7 @@ def content_hash(address: int, nbytes: int) -> int:
     """A number that changes with the bytes at an address"""
 
 def delegate_parts(program: ProgramBuilder) -> dict[str, list[list[int]]]:
-    """{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program"""
+    """{method: [[debug handles of a part]]}: how the compiler would split the tagged nodes of an imported program"""
 
 def error_codes() -> list[Any]:
     """[(name, value, python_class, meaning)] of every error code"""

@@ -120,7 +120,7 @@ class Module(Shown):
         return forward(*args, **kwargs)
 
     def method(self, name: str) -> BoundMethod:
-        """The method of that name, loading it when it is first asked for.
+        """The method of that name, loading it when it is first used.
 
         Raises:
             NotFoundError: There is no such method.

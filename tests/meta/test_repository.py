@@ -96,7 +96,30 @@ def test_commands_of_the_documents_exist():
     found = []
     for path in tracked_files():
         if path.suffix == ".md":
-            for target in re.findall(r"(?:^    |`)make ([a-z0-9-]+)", text_of(path), re.MULTILINE):
+            for target in re.findall(r"(?:^ {4}|^|`)make\s+([a-z0-9-]+)", text_of(path), re.MULTILINE):
                 if not any(fnmatch(target, pattern) for pattern in targets):
                     found.append(f"{relative(path)}: make {target}")
+    assert found == []
+
+
+def test_modules_that_the_documents_run_exist():
+    found = []
+    for path in tracked_files():
+        for name in re.findall(r"\bpython3? -m\s+([\w.]*\w)", text_of(path)) if path.suffix == ".md" else ():
+            places = [root / name.replace(".", "/") for root in (ROOT, ROOT / "src")]
+            ours = any(place.with_suffix(".py").exists() or (place / "__main__.py").exists() for place in places)
+            if not ours and name != "pytest":
+                found.append(f"{relative(path)}: python -m {name}")
+    assert found == []
+
+
+def test_paths_that_the_documents_name_exist():
+    folders = "|".join({re.escape(relative(path).split("/")[0]) for path in tracked_files() if path.parent != ROOT})
+    named = re.compile(rf"(?<![\w/.<{{}}*-])(?:{folders})/[\w./*-]*[\w*]")
+    examples = {"backends/npu", "tests/python/test_x.py"}  # what a reader would add
+    found = []
+    for path in tracked_files():
+        for place in named.findall(text_of(path)) if path.suffix == ".md" else ():
+            if place not in examples and next(ROOT.glob(place), None) is None:
+                found.append(f"{relative(path)}: {place}")
     assert found == []

@@ -18,7 +18,7 @@ Error check_constant(const payload::Constant& constant, uint32_t index) {
                        "example payload: constant %u has impossible sizes", index);
   }
   ET_CHECK_OR_RETURN(static_cast<uint64_t>(count) == constant.data()->size(), InvalidProgram,
-                     "example payload: constant %u has %u elements, its sizes ask for %" PRId64, index,
+                     "example payload: constant %u has %u elements, its sizes make %" PRId64, index,
                      constant.data()->size(), count);
   return Error::Ok;
 }

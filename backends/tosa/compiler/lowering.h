@@ -1,7 +1,7 @@
 /// ir::Graph of a part, its integer operators made (part_form.h) -> a TOSA graph.
 ///
 /// For: register.cpp. Values exist in up to two *forms*: row-major, as in the IR, and as an image with channels
-/// innermost, which TOSA's convolutions and poolings want. A form is made when an operator asks for it and kept;
+/// innermost, which TOSA's convolutions and poolings want. A form is made when an operator needs it and kept;
 /// elementwise operators work in the form that is there. So a network of convolutions is transposed at its entrance
 /// and at its exit.
 ///

@@ -288,7 +288,7 @@ std::string pad(const Question& q) {
 }
 
 /// Conversions that are left over. Between a part and the floats around it they stay outside; those of an operator that
-/// is refused are asked for again without it. A quantize behind a dequantize brings integers to another scale or range.
+/// is refused are judged again without it. A quantize behind a dequantize brings integers to another scale or range.
 std::string conversion(const Question& q) {
   const ir::Value* from = q.arg(0).value();
   if (q.target.floats) {

@@ -1,6 +1,6 @@
 /// What becomes TOSA: one table, operator -> what it becomes, constraints, and how it is written.
 ///
-/// For: register.cpp, which asks it for each node of a part in its integer form, and lowering.cpp, so that what one
+/// For: register.cpp, which calls it for each node of a part in its integer form, and lowering.cpp, so that what one
 /// accepts the other can write. Every refusal has a reason, which reports show to the user.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Accelerator {
   bool has_table_of_16_bits;
 };
 
-/// What compile specs ask for.
+/// What compile specs say.
 struct Target {
   const Accelerator* accelerator = nullptr;
   bool floats = false;               ///< the profile FP, else INT

@@ -209,7 +209,7 @@ Error GraphLoader::define_constant(uint32_t id) {
   const auto* data = is_shape ? block_->shapes()->Get(id - num_tensors_)->data() : block_->tensors()->Get(id)->data();
   const size_t stored = stored_nbytes(value);
   ET_CHECK_OR_RETURN(count(data) >= stored, InvalidProgram,
-                     "TOSA payload: a constant has %" PRIu32 " bytes, its shape asks for %zu", count(data), stored);
+                     "TOSA payload: a constant has %" PRIu32 " bytes, its shape makes %zu", count(data), stored);
   value.place = Place::kConstant;
   value.first_use = 0;
   value.constant = data == nullptr ? nullptr : data->data();

@@ -1,7 +1,7 @@
 /// ir::Graph of a part -> the delegate's payload.
 ///
 /// For: register.cpp. Values exist in up to two *forms*: row-major, as in the IR, and as an image with channels
-/// innermost, which convolutions, poolings and resizes want. A form is made when a node asks for it and kept,
+/// innermost, which convolutions, poolings and resizes want. A form is made when a node needs it and kept,
 /// elementwise operators work in the form that is there, and permutations between the two are renamings. So a network
 /// of convolutions is transposed at its entrance and at its exit.
 ///

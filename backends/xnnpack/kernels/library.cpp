@@ -40,7 +40,7 @@ Error check(xnn_status status, const char* call, const char* op) {
 
 namespace {
 
-/// Takes from what cpuinfo found, which is all that XNNPACK asks, the instructions above the limit.
+/// Takes from what cpuinfo found, which is all that XNNPACK reads, the instructions above the limit.
 void limit_instructions() {
 #if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
   const InstructionSet limit = runtime::instruction_limit();

@@ -129,7 +129,7 @@ class PackedWeightsScope {
   static constexpr uint64_t kGraph = uint64_t{1} << 63;
   /// Files that weights of one graph may be shared in with other programs.
   static constexpr size_t kMaxHomes = 8;
-  /// Whose graph it is, asked about weights by the addresses that the library has for them.
+  /// Whose graph it is, which finds weights by the addresses that the library has for them.
   struct Owner {
     /// Says how the library packs `*weight` and `bias`, which it found in a graph; false = do not share. A weight that
     /// is at its address for a while only gets the one that names it.

@@ -13,7 +13,7 @@ namespace et::backends::xnnpack {
 struct ConvolutionLibrary {
   const char* call;     ///< the library's operator, for its errors
   int64_t picoseconds;  ///< of a multiplication where channels are summed, for pool_for
-  /// `output_padding` is the transposed direction's; the other one asks for a workspace.
+  /// `output_padding` is the transposed direction's; the other one needs a workspace.
   xnn_status (*reshape)(Operator& op, size_t batch, size_t height, size_t width, Pair output_padding,
                         pthreadpool_t pool);
   xnn_status (*setup)(xnn_operator_t op, void* workspace, const void* input, void* out);

@@ -1,4 +1,4 @@
-// What XNNPACK asks of cpuinfo, answered on x86 by the processor itself: three names of <cpuinfo.h>.
+// What XNNPACK calls of cpuinfo, read on x86 from the processor itself: three names of <cpuinfo.h>.
 //
 // The library behind that header reads files of the system into tables on the heap, once in a process. Where memory ran
 // out at that moment XNNPACK could never be started again. Nothing here allocates or fails. Only what XNNPACK reads is

@@ -47,7 +47,7 @@ bool says_little(NodeForm form) {
          form == NodeForm::kConcatenate;
 }
 
-Error ask(xnn_runtime_t runtime, xnn_profile_info what, List<char>& out) {
+Error read_info(xnn_runtime_t runtime, xnn_profile_info what, List<char>& out) {
   size_t nbytes = 0;
   xnn_status status = xnn_get_runtime_profiling_info(runtime, what, out.size(), out.data(), &nbytes);
   if (status == xnn_status_out_of_memory) {
@@ -65,11 +65,11 @@ Error ask(xnn_runtime_t runtime, xnn_profile_info what, List<char>& out) {
 // others. An operator that no node may stand for has no handle.
 Error ProfiledOperators::find(xnn_runtime_t runtime, const Model& model) {
   List<char> answer;
-  ET_RETURN_IF_ERROR(ask(runtime, xnn_profile_info_num_operators, answer));
+  ET_RETURN_IF_ERROR(read_info(runtime, xnn_profile_info_num_operators, answer));
   size_t count;
   std::memcpy(&count, answer.data(), sizeof(count));
   answer.clear();
-  ET_RETURN_IF_ERROR(ask(runtime, xnn_profile_info_operator_name, answer));
+  ET_RETURN_IF_ERROR(read_info(runtime, xnn_profile_info_operator_name, answer));
   operators_.assign(count, {});
   durations_us_.assign(count, 0);
   const char* name = answer.data();

@@ -14,7 +14,7 @@ namespace et::backends::xnnpack {
 /// The operators of a runtime of the library that was made with XNN_FLAG_BASIC_PROFILING.
 class ProfiledOperators {
  public:
-  /// Asks for the names of the operators, and finds the node that each stands for. Errors: Internal, the library says
+  /// Reads the names of the operators, and finds the node that each stands for. Errors: Internal, the library says
   /// nothing; MemoryAllocationFailed.
   Error find(xnn_runtime_t runtime, const Model& model);
   /// Tells the tracer what the last call took, which began at `start_ns`. Errors: Internal, as find.

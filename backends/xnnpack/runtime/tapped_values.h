@@ -1,4 +1,4 @@
-/// Values inside a delegate, for a tracer that asks for them: the library gives them as outputs beside the others.
+/// Values inside a delegate, for a tracer that wants them: the library gives them as outputs beside the others.
 ///
 /// For: delegate.cpp. The library does not fuse across such a value, so what runs then is the payload's graph node by
 /// node, as slow as that is. Not for: constants, and inputs quantized at run time, which no tensor can tell.

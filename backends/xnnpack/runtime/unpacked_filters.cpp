@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kStep = 64;
 
 /// Matrix products and general convolutions. The library packs the filters of depthwise ones, which it also makes of
-/// convolutions with one channel a group, and of transposed ones without asking whether they are there.
+/// convolutions with one channel a group, and of transposed ones without a look whether they are there.
 bool looks_before_it_packs(const Node& node) {
   return node.type->form == NodeForm::kFullyConnected ||
          (node.type->form == NodeForm::kConvolution && node.as<payload::Convolution>().group_input_channels() > 1);

@@ -14,7 +14,7 @@
 
 namespace et::backends::xnnpack {
 
-/// That of `method`, made when the first asks for it; it lives as long as one has it. nullptr as `method`: one of its
+/// That of `method`, made when the first needs it; it lives as long as one has it. nullptr as `method`: one of its
 /// own. The result is nullptr where there is no memory. Threads: safe.
 std::shared_ptr<xnn_workspace> workspace_of(const void* method);
 

@@ -16,7 +16,7 @@
 namespace et {
 
 /// Writes at most `size` bytes with the '\0' at their end, and returns the bytes before it; `size` is at least 1. Text
-/// beyond is cut off. Where the format has something else, hosts ask the C library; elsewhere the format's rest is
+/// beyond is cut off. Where the format has something else, hosts call the C library; elsewhere the format's rest is
 /// text. Takes some 0.5 KB of stack.
 size_t format_text(char* text, size_t size, const char* format, ...) __attribute__((format(printf, 3, 4)));
 /// The same with the arguments of a function of the caller.

@@ -1,6 +1,6 @@
 /// NumberRange: the smallest and the largest of many floats, in one pass that compilers make vectors of.
 ///
-/// For: choosing scales at run time, and asking whether all of a tensor is finite. Not for: the operators amin and
+/// For: choosing scales at run time, and checking whether all of a tensor is finite. Not for: the operators amin and
 ///      amax, which keep to each element type and give NaN back.
 ///
 ///     NumberRange range;

@@ -3,7 +3,7 @@
 ///
 /// The linker lays such functions side by side, where static constructors stand. Each in its file's place among
 /// megabytes of kernels, they brought 1.6 MB of code into a process that runs a model of one layer. The system maps the
-/// 16 pages around each page it is asked for.
+/// 16 pages around each page that is touched.
 #pragma once
 
 #if defined(__ELF__)

@@ -276,7 +276,7 @@ void collect_parts(const ir::Graph& graph, std::vector<std::vector<uint32_t>>& p
   }
 }
 
-/// {method: [[debug handles of a part]]}, as outline_delegates would cut the tagged nodes of an imported program.
+/// {method: [[debug handles of a part]]}, as outline_delegates would split the tagged nodes of an imported program.
 std::map<std::string, std::vector<std::vector<uint32_t>>> delegate_parts(const ProgramHandle& handle) {
   std::map<std::string, std::vector<std::vector<uint32_t>>> out;
   for (const auto& method : handle.program->methods) {
@@ -330,7 +330,7 @@ void init_compiler(py::module_& module) {
       "[(debug handle, reason)] of the nodes of an imported program; an empty reason means that the backend takes it");
   module.def(
       "delegate_parts", &delegate_parts, py::arg("program"),
-      "{method: [[debug handles of a part]]}: how the compiler would cut the tagged nodes of an imported program");
+      "{method: [[debug handles of a part]]}: how the compiler would split the tagged nodes of an imported program");
   module.def(
       "content_hash",
       [](uintptr_t address, size_t nbytes) {

@@ -268,7 +268,7 @@ bool BorrowedTensor::borrow_buffer(py::handle object) {
   view_.rank = static_cast<size_t>(buffer_.ndim);
   view_.data = buffer_.buf;
   view_.read_only = buffer_.readonly != 0;
-  int64_t dense = buffer_.itemsize;  // some exporters (ctypes) give no strides, although they are asked for
+  int64_t dense = buffer_.itemsize;  // some exporters (ctypes) give no strides, although they are requested
   for (size_t d = view_.rank; d-- > 0;) {
     view_.sizes[d] = buffer_.shape != nullptr ? buffer_.shape[d] : buffer_.len / buffer_.itemsize;
     view_.byte_strides[d] = buffer_.strides != nullptr ? buffer_.strides[d] : dense;

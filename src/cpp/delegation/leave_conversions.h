@@ -1,6 +1,6 @@
 /// Decides for which quantize and dequantize nodes, and what stands between them, a backend is not the right place.
 ///
-/// For: query_support, after the backend was asked node by node. Each answer is right by itself and the whole may be
+/// For: query_support, after the backend has judged each node. Each answer is right by itself and the whole may be
 ///      wrong:
 ///  - A backend that has no uint8 refuses the conversions and would take the operator between them in float. It stays
 ///  with

@@ -1,8 +1,8 @@
 /// Keeps functions that a model wrote out in one piece, outside of a backend that would compute them operator by
 /// operator.
 ///
-/// For: query_support, after the backend was asked node by node. A GELU whose cube the backend does not have would be
-/// cut into parts, and passes that make one operator of it (recognise-activations, recognise-norms) would find none:
+/// For: query_support, after the backend has judged each node. A GELU whose cube the backend does not have would be
+/// split into parts, and passes that make one operator of it (recognise-activations, recognise-norms) would find none:
 ///     mul (taken) ─▶ pow (refused) ─▶ mul, add, tanh, … (taken)
 /// One that it takes whole is as many passes over the data as it has operators; the costs of both sides decide whether
 /// one kernel behind a border is better.

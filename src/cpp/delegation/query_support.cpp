@@ -27,13 +27,13 @@ class Query {
       : program_(program), compiler_(compiler), specs_(specs), evaluator_(evaluator) {}
 
   /// For backends that judge whole parts: everything is taken, then what is refused is left until nothing is.
-  void ask_for_parts(ir::Graph& graph, std::string_view method) {
+  void judge_parts(ir::Graph& graph, std::string_view method) {
     std::unordered_map<uint32_t, ir::Node*> nodes;
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
-        ask_for_parts(*region, method);
+        judge_parts(*region, method);
       }
-      if (!is_asked_for(*node)) {
+      if (!is_candidate(*node)) {
         continue;
       }
       node->tag = node->regions.empty() ? kTaken : "";
@@ -45,12 +45,12 @@ class Query {
     }
   }
 
-  void ask(ir::Graph& graph, const Leaving& leaving) {
+  void judge_nodes(ir::Graph& graph, const Leaving& leaving) {
     for (const auto& node : graph.nodes()) {
       for (const auto& region : node->regions) {
-        ask(*region, leaving);
+        judge_nodes(*region, leaving);
       }
-      if (!is_asked_for(*node)) {
+      if (!is_candidate(*node)) {
         continue;
       }
       std::string why = node->regions.empty() ? compiler_.refusal(*node, program_, specs_) : "control flow";
@@ -95,7 +95,7 @@ class Query {
   std::vector<NodeSupport> answers;
 
  private:
-  static bool is_asked_for(const ir::Node& node) {
+  static bool is_candidate(const ir::Node& node) {
     return node.op != "constant" && node.op != "buffer" && node.op != "delegate" && node.tag.empty();
   }
 
@@ -104,7 +104,7 @@ class Query {
     answers[position_.at(&node)].refusal = std::move(why);
   }
 
-  /// True when a node was refused, so that the parts have to be asked for again.
+  /// True when a node was refused, so that the parts have to be judged again.
   bool leave_refused(const ir::Graph& graph, std::string_view method,
                      const std::unordered_map<uint32_t, ir::Node*>& nodes) {
     bool changed = false;
@@ -141,10 +141,10 @@ std::vector<NodeSupport> query_support(ir::Program& program, passes::BackendComp
   for (const auto& method : program.methods) {
     read_sizes_at_inputs(*method);
     if (compiler.judges_parts()) {
-      query.ask_for_parts(*method, method->name);
+      query.judge_parts(*method, method->name);
       continue;
     }
-    query.ask(*method, leaving);
+    query.judge_nodes(*method, leaving);
     if (leaving.parts) {
       query.weigh(*method, leaving);
     }

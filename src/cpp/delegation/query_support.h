@@ -1,4 +1,4 @@
-/// Asks a backend's compiler what it would take of a program.
+/// What a backend's compiler would take of a program.
 ///
 /// For: partitioners whose table of operators is in C++, so that what they tag is what preprocess can write. The
 /// program is an import of its own, only looked at: no pass has run on it, so what folding will compute is still there.

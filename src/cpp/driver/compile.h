@@ -1,6 +1,6 @@
 /// compile(): an Edge program becomes a file.
 ///
-///     before-the-cut passes → outline delegates → after-the-cut passes → kernel check → memory plan → emission
+///     passes before delegation → outline delegates → passes after it → kernel check → memory plan → emission
 ///
 /// For: the Python package and et_opt. It is the only place that sees both compiler and runtime, whose portable kernels
 /// fold constants. Not for: deciding what is delegated; tags come with the program.

@@ -101,7 +101,7 @@ class FileEmitter {
     for (const ir::Delegate& delegate : program_.delegates) {
       inline_nbytes += options_.inline_payloads ? delegate.payload.size() : 0;
     }
-    if (inline_nbytes >= schema::kMaxFlatbufferSize) {  // asked before the tables are built, which cannot fail
+    if (inline_nbytes >= schema::kMaxFlatbufferSize) {  // checked before the tables are built, which cannot fail
       return fail(Error::OutOfResources, "the payloads of delegates take " + std::to_string(inline_nbytes) +
                                              " bytes; the tables hold 2 GiB, so let payloads be segments of their own");
     }

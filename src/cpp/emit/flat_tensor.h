@@ -16,7 +16,7 @@ namespace et::emit {
 struct ExternalEntry {
   const void* data = nullptr;
   uint64_t nbytes = 0;
-  const ir::Constant* tensor = nullptr;  ///< whose bytes they are; nullptr: bytes that a delegate asks for
+  const ir::Constant* tensor = nullptr;  ///< whose bytes they are; nullptr: bytes that a delegate wants
 };
 /// The entries of one file, by key.
 using ExternalEntries = std::map<std::string, ExternalEntry>;

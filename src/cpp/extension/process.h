@@ -73,7 +73,7 @@ struct Process {
   std::atomic<Error> error{Error::Ok};
 };
 
-/// The one instance, with everything that this build holds registered. Made when it is first asked for, never
+/// The one instance, with everything that this build holds registered. Made when it is first used, never
 /// destroyed: methods may outlive main(). Threads: safe.
 Process& process();
 

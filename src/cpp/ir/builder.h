@@ -33,7 +33,7 @@ class GraphBuilder {
 
   Value* add_input(std::string_view name, Type type);
 
-  /// The value of a constant, one a method however often it is asked for. `constant` goes into the table unless the
+  /// The value of a constant, one a method however often it is called. `constant` goes into the table unless the
   /// symbol is there already (another method's).
   Value* add_constant(std::string_view symbol, Constant constant);
   /// The content of a mutable buffer at the start of the method.

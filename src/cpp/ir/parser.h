@@ -29,7 +29,7 @@ struct ParseError {
 };
 
 struct ParseOptions {
-  /// Most bytes of constant data that one text may ask for (`splat` makes much from little).
+  /// Most bytes of constant data that one text may make (`splat` makes much from little).
   size_t max_data_nbytes = size_t{1} << 30;
 };
 

@@ -417,7 +417,7 @@ class Verifier {
   Diagnostics& diagnostics_;
   const size_t first_;  ///< diagnostics that were there before
   std::unordered_set<std::string_view> names_;
-  std::unordered_set<const Value*> visible_;  ///< asked only, never walked through
+  std::unordered_set<const Value*> visible_;  ///< looked up only, never walked through
   std::unordered_set<uint32_t> handles_;
 };
 

@@ -1,7 +1,7 @@
 /// Checks that a graph keeps the rules of its stage.
 ///
 /// For: after the importer, after every pass, before emission. Cheap enough to be always on: O(nodes + uses).
-/// Not for: bytes from a file (runtime/semantic_verifier), nor for whether a kernel exists (lowering asks that).
+/// Not for: bytes from a file (runtime/semantic_verifier), nor for whether a kernel exists (lowering checks that).
 ///
 /// Rules of every stage
 ///  - names are unique in the method; a value is defined once, before its uses, in this graph or in one around it; use

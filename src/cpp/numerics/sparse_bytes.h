@@ -1,6 +1,6 @@
 /// Bytes that are mostly zero, as files hold them: a bit for each element, and the elements whose bit is set.
 ///
-/// For: named data of delegates, and int8 weights of kernels. The emitter writes it; a backend that asked for it
+/// For: named data of delegates, and int8 weights of kernels. The emitter writes it; a backend that wants it
 /// unpacks it while it packs its weights, and the host unpacks those of kernels. Not for: float weights of kernels,
 /// which run on their sparse form (sparse_weight.h). A reader needs no dtype and no sizes: an element is 1, 2 or 4
 /// bytes.

@@ -84,7 +84,7 @@ class BackendCompiler {
   /// Errors: whatever stops it; a diagnostic names the node and what to do. The same part gives the same bytes.
   virtual Error preprocess(const BackendPart& part, BackendPayload& payload, ir::Diagnostics& diagnostics) = 0;
 
-  /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that ask the
+  /// Why the backend does not take a node of an Edge program, or "" when it does. For partitioners that call the
   /// compiler (delegation/query_support.h) instead of having a table of their own.
   virtual std::string refusal(const ir::Node& node, const ir::Program& program,
                               const std::vector<ir::Delegate::CompileSpec>& specs) {
@@ -92,13 +92,13 @@ class BackendCompiler {
     return "the backend has no table of operators";
   }
   /// True for backends that see only in a whole part what they can take (integer operators are made of several nodes).
-  /// They are asked with part_refusals, first for everything, then for what is left of it, until nothing is refused.
+  /// part_refusals judges for them, first everything, then for what is left of it, until nothing is refused.
   virtual bool judges_parts() const { return false; }
   virtual std::vector<PartRefusal> part_refusals(const BackendPart& part) {
     static_cast<void>(part);
     return {};
   }
-  /// What a part, all of whose nodes the backend could take, costs it or why it does not want it. Asked where costs
+  /// What a part, all of whose nodes the backend could take, costs it or why it does not want it. Called where costs
   /// decide (delegation/weigh_parts.h); without a table of costs a backend gets what it takes.
   virtual Offer offer(Span<ir::Node* const> part) {
     static_cast<void>(part);

@@ -46,7 +46,7 @@ PassInfo FuseLinear::info() const { return {"fuse-linear", "Writes products with
 
 Result<Changed> FuseLinear::run(ir::Graph& graph, PassContext& context) {
   Changed changed = Changed::kNo;
-  // Asked before anything changes, since a rewritten product is no product any more.
+  // Checked before anything changes, since a rewritten product is no product any more.
   std::vector<std::pair<ir::Node*, bool>> products;
   for (const auto& node : graph.nodes()) {
     if (const std::optional<ir::Match> product = product_of(*node, context.program)) {

@@ -24,7 +24,7 @@ bool is_written(const ir::Graph& graph, size_t input) {
   });
 }
 
-/// Whether a node asks for a size of its argument only, which is the same for integers.
+/// Whether a node reads a size of its argument only, which is the same for integers.
 bool reads_size(const ir::Node& node) { return node.op == op::sym_size_int; }
 
 /// Whether a node gives its argument in another order of memory, as inputs come that are not row-major.

@@ -68,7 +68,7 @@ bool is_parameter(const ir::Argument& argument, const ir::TensorType& type) {
           value->type.tensor.dims[0] == type.dims.back() && is_floating(value->type.tensor.dtype));
 }
 
-/// What both norms ask of types, and at most one cast, which is that of x backwards. `x`: what the norm is of.
+/// What both norms require of types, and at most one cast, which is that of x backwards. `x`: what the norm is of.
 bool has_types_of_norm(const ir::Match& m, const ir::Program& program, bool has_bias, ir::Value** x) {
   if (!are_tensors(m) || m.value("x") == nullptr || !scalar_of(program, m["eps"])) {
     return false;

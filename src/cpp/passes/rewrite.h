@@ -1,4 +1,4 @@
-/// What rewrites share: reading arguments, asking about uses, replacing nodes, making constants.
+/// What rewrites share: reading arguments, looking at uses, replacing nodes, making constants.
 ///
 /// For: passes. Not for: anything about one operator, which belongs to the pass that needs it.
 #pragma once

@@ -38,7 +38,7 @@ struct Lifetime {
   uint32_t last = 0;       ///< last step, inclusive
   uint64_t nbytes = 0;     ///< largest of the values that share it, at the upper bound of their dims; not aligned
   uint32_t accesses = 0;   ///< steps that read or write it
-  uint32_t memory_id = 0;  ///< 0: any arena; else the one that was asked for (Value::allocation before planning)
+  uint32_t memory_id = 0;  ///< 0: any arena; else the one that was requested (Value::allocation before planning)
   const ir::Node* buffer = nullptr;  ///< the `buffer` node, for a mutable buffer
   std::vector<ir::Value*> values;    ///< in order of appearance; not empty
   Overlap over;                      ///< an input that it may overlap: index in Lifetimes::planned

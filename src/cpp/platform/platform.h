@@ -1,4 +1,4 @@
-/// The platform layer: what a program asks of its system, as one table of functions, and the ports that fill it.
+/// The platform layer: what a program needs of its system, as one table of functions, and the ports that fill it.
 ///
 /// For: firmware and applications that give the runtime a clock, a place for messages, and threads. Not for: the
 /// runtime itself, which needs none of it: memory comes through MemoryAllocator, and without a pool one thread works.

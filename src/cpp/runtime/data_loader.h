@@ -1,7 +1,7 @@
 /// DataLoader: where the bytes of a file come from.
 ///
 /// For: Program::load and FlatTensorDataMap::load. BufferLoader is here; runtime/host/ has those for files.
-/// Not for: meaning. A loader knows ranges of bytes; what they say is checked by who asked for them.
+/// Not for: meaning. A loader knows ranges of bytes; what they say is checked by who loads them.
 ///
 ///     alignas(16) extern const unsigned char model_pte[];
 ///     BufferLoader loader(model_pte, model_pte_size);

@@ -88,7 +88,7 @@ class EValue {
   std::string_view to_string_view() const { return ET_DCHECK(is_string()), *payload_.string; }
   Span<const double> to_double_list() const { return ET_DCHECK(is_double_list()), *payload_.double_list; }
   Span<const bool> to_bool_list() const { return ET_DCHECK(is_bool_list()), *payload_.bool_list; }
-  /// A number of any kind (Int, Bool or Double) as the kind that is asked for. Doubles outside the range of int64 give
+  /// A number of any kind (Int, Bool or Double) as the kind that is wanted. Doubles outside the range of int64 give
   /// its nearest end, NaN gives 0: the kinds of computed numbers are only known when they have been computed.
   bool is_number() const { return is_int() || is_bool() || is_double(); }
   int64_t number_as_int() const;

@@ -80,7 +80,7 @@ class EventTracer {
   virtual void record(const TraceEvent& event) = 0;
   /// A method begins to run. What is recorded from now on belongs to this run.
   virtual void begin_execution(std::string_view method) { static_cast<void>(method); }
-  /// A value that `debug_level()` asks for.
+  /// A value that `debug_level()` wants.
   virtual void record_value(const TraceValue& value) { static_cast<void>(value); }
   /// Names a place that memory is taken from; record_allocation says when and how much.
   virtual uint32_t add_allocator(std::string_view name) { return static_cast<void>(name), 0; }

@@ -1,4 +1,4 @@
-/// Kernels: what an operator of a program runs, how it is described, and what it may ask of the runtime.
+/// Kernels: what an operator of a program runs, how it is described, and what it may use of the runtime.
 ///
 /// For: kernel libraries (kernels/*, backends/*/kernels, users' plug-ins) and the Method that binds them at load.
 /// Not for: delegates (runtime/backend.h).

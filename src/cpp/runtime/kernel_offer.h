@@ -6,7 +6,7 @@
 ///
 ///     Error prepare(PrepareContext& context, Span<EValue* const> args, void** state) {
 ///       if (!fits(args)) return Error::NotSupported;
-///       ET_RETURN_IF_ERROR(offer(state, nanoseconds));  // here it ends while the Method asks
+///       ET_RETURN_IF_ERROR(offer(state, nanoseconds));  // here it ends while the Method compares
 ///       ... packs the weight, makes the state
 ///     }
 #pragma once
@@ -22,12 +22,12 @@ constexpr bool kComparesOffers = false;
 constexpr bool kComparesOffers = true;
 #endif
 
-/// A Method that asks has one in the place of the state.
+/// A Method that compares has one in the place of the state.
 struct KernelOffer {
   double nanoseconds = -1;  ///< negative: none
 };
 
-/// Said by a kernel that fits, before it costs anything to say. Errors: NotSupported when the Method only asks.
+/// Said by a kernel that fits, before it costs anything to say. Errors: NotSupported when the Method only compares.
 inline Error offer(void** state, double nanoseconds) {
   if (*state == nullptr) {
     return Error::Ok;

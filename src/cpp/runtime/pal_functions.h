@@ -8,7 +8,7 @@
 ///       uart_printf("%c %s:%zu] %s\n", level, file, line, message);
 ///     }
 ///
-/// Place: nothing here defines them. runtime/platform_posix.cpp asks whether the program does; register_pal
+/// Place: nothing here defines them. runtime/platform_posix.cpp looks whether the program does; register_pal
 /// (extension/platform/pal.h) sets others at run time.
 #pragma once
 

@@ -1,4 +1,4 @@
-/// The platform: the two things the runtime asks of the system it runs on, a clock and a place for messages.
+/// The platform: the two things the runtime needs of the system it runs on, a clock and a place for messages.
 ///
 /// For: one source file a platform, chosen by the build: platform_posix.cpp, platform_bare.cpp (which a board support
 /// file overrides, its functions being weak). Not for: memory and files; those come through MemoryAllocator,
@@ -13,7 +13,7 @@ namespace et::runtime {
 uint64_t platform_now_ns();
 
 /// Another clock for the process; nullptr: the system's again. Without effect where the build records no
-/// events, as nothing asks for the time there. Threads: safe.
+/// events, as nothing reads the time there. Threads: safe.
 void platform_set_clock(uint64_t (*now_ns)());
 
 /// Installs a log hook that writes warnings and errors where this platform's users look: stderr, or nowhere.

@@ -4,7 +4,7 @@
 
 namespace et::runtime {
 
-#ifdef ET_NO_EVENT_TRACER  // nobody asks for the time
+#ifdef ET_NO_EVENT_TRACER  // nothing reads the time
 __attribute__((weak)) uint64_t platform_now_ns() { return 0; }
 
 void platform_set_clock(uint64_t (*)()) {}

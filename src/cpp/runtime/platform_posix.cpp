@@ -43,7 +43,7 @@ void write_to_stderr(LogLevel level, const char* file, int line, const char* mes
 
 }  // namespace
 
-#ifdef ET_NO_EVENT_TRACER  // nobody but a program's own code asks for the time
+#ifdef ET_NO_EVENT_TRACER  // nothing but a program's own code reads the time
 uint64_t platform_now_ns() { return system_now_ns(); }
 
 void platform_set_clock(uint64_t (*)()) {}

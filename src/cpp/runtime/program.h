@@ -35,7 +35,7 @@ class Method;
 struct MemoryManager;
 struct MethodOptions;
 
-/// How much of a file is verified at load: all of it, whichever is asked for. Kept for code written for the published
+/// How much of a file is verified at load: all of it, whichever is given. Kept for code written for the published
 /// API.
 enum class Verification : uint8_t { kMinimal, kInternalConsistency };
 

@@ -10,7 +10,7 @@
 ///
 /// Buffers are the same when they lie at the same place of the same *state memory*: a memory id that holds nothing but
 /// mutable buffers (docs/reference/format.md, "Mutable state"). The exporter gives two buffers the same place only when
-/// their storage is the same in the state dicts; names decide nothing here.
+/// their storage is the same in the state dicts. Names decide whether memory is state, never which buffers are one.
 #pragma once
 
 #include <atomic>

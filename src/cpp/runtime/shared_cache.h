@@ -35,7 +35,7 @@ class SharedCache {
 
   virtual ~SharedCache() = default;
 
-  /// The object of `key`, made by `create(argument)` when asked first. Lives as long as the cache; `destroy` ends it.
+  /// The object of `key`, made by `create(argument)` at its first use. Lives as long as the cache; `destroy` ends it.
   /// Without `destroy` it is what `create` took last of memory(): plain bytes (PackedMemory::keep). Threads: safe.
   virtual Result<void*> get_or_create(const Key& key, Create create, void* argument, Destroy destroy) = 0;
 

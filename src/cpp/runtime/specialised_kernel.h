@@ -24,7 +24,7 @@ enum class MemoryOrder : uint8_t {
   kChannelsLast,  ///< channels innermost; rank 3, 4 or 5
 };
 
-/// What a kernel asks of one argument. Tensors that are None and numbers meet every demand; of a list each tensor
+/// What a kernel requires of one argument. Tensors that are None and numbers meet every demand; of a list each tensor
 /// counts, and one of more than 256 meets none.
 struct TensorDemand {
   uint8_t argument;  ///< index in the kernel's parameters

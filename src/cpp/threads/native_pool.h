@@ -30,9 +30,9 @@ class NativePool {
   pthreadpool* native_;
 };
 
-/// While it stands, loops that such a library runs from this thread ask before each piece, and leave out what follows
+/// While it stands, loops that such a library runs from this thread look before each piece, and leave out what follows
 /// once the answer is true. For calls whose results are not read then; never where a library packs weights, which stay.
-/// Threads: stays on the thread that made it; workers ask, too. Cost: a load and the question for each piece.
+/// Threads: stays on the thread that made it; workers look, too. Cost: a load and the check for each piece.
 class StopScope {
  public:
   using Question = bool (*)(const void* context);

@@ -83,7 +83,7 @@ inline constexpr size_t kMostGrains = 64;
 /// The same for a loop of a running kernel. `context` has the pool and says whether the caller asked to stop. Chunks
 /// are of kMostGrains at most, with one thread too. Those that begin after the caller asked are left out, and the
 /// method's execution ends with Cancelled. Where what they write is used as a position or a size in the same kernel,
-/// that kernel asks again in between.
+/// that kernel looks again in between.
 template <typename Context, typename Body>
 auto parallel_for(const Context& context, size_t count, size_t grain, Body&& body)
     -> decltype(context.cancelled(), void()) {

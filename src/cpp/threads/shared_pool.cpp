@@ -165,7 +165,7 @@ class SharedPool final : public ThreadPool {
     return workers;
   }
 
-  mutable std::atomic<size_t> wanted_;         // threads asked for; 0 = not looked up yet
+  mutable std::atomic<size_t> wanted_;         // threads requested; 0 = not looked up yet
   std::atomic<uint32_t> holder_{0};            // 0 = free, else the generation in which it was taken
   std::atomic<WorkerPool*> workers_{nullptr};  // written by the holder only
   uint32_t made_in_ = 0;                       // generation of workers_

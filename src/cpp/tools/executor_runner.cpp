@@ -179,7 +179,7 @@ void print_memory(const HostMethod& method) {
 
 double ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-/// The tracer that --etdump asks for; nullptr: none.
+/// The tracer that --etdump needs; nullptr: none.
 Result<std::shared_ptr<devtools::ETDumpGen>> make_etdump(const RunnerOptions& options) {
   ET_CHECK_OR_RETURN(options.trace.empty() || options.etdump.empty(), InvalidArgument,
                      "--trace and --etdump record the same; give one of them");

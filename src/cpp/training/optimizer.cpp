@@ -118,7 +118,7 @@ Error Optimizer<Rule>::step(const NamedTensors& gradients) try {
       }
     }
   }
-  for (const ParamGroup& group : groups_) {  // from here on nothing is asked for
+  for (const ParamGroup& group : groups_) {  // from here on nothing is allocated
     for (const auto& [name, parameter] : group.parameters) {
       const auto gradient = gradients.find(name);
       if (gradient == gradients.end()) {

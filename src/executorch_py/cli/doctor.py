@@ -37,7 +37,7 @@ _PACKAGES = {
     "openvino": "etpy bench, as a peer",
     "executorch": "etpy bench, as a peer",
 }
-#: What the kernels and the libraries beneath ask for, in the words of /proc/cpuinfo.
+#: What the kernels and the libraries beneath look for, in the words of /proc/cpuinfo.
 _INSTRUCTIONS = (
     "sse4_1",
     "avx",

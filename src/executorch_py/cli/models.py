@@ -91,7 +91,7 @@ def add_lowering(parser: argparse.ArgumentParser) -> None:
 
 
 def lowered(arguments: argparse.Namespace) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
-    """The program that the options of :func:`add_lowering` ask for, its model and its inputs."""
+    """The program that the options of :func:`add_lowering` describe, its model and its inputs."""
     import torch
 
     from executorch_py.lowering.edge import to_edge_transform_and_lower

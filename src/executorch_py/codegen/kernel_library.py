@@ -3,8 +3,8 @@
 
     kernel_library.py --name my_ops --ops ops.yaml --out build/my_ops [--namespace my_ops] [--priority kPriorityUser]
 
-The table has the format of src/cpp/ops/ops.yaml; an entry needs a `schema`, has an `out` where the operator has an out
-variant, and may have `specialised` kernels, which are tried first, in their order, for the calls that they fit:
+The table has the format of src/cpp/ops/ops.yaml. An entry needs a `schema`, and has an `out` where the operator has an
+out variant. Its `specialised` kernels are tried first, in their order, for the calls that they fit:
 
     - schema: "my::blur(Tensor self, float sigma) -> Tensor"
       dtypes: float

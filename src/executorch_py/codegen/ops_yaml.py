@@ -100,7 +100,7 @@ REACHES = [
 ]
 
 #: Who calls the kernel of an operator that torch's table takes apart and that Edge does not keep whole.
-DOORS = [
+CALLERS = [
     "export",  # exports all the same: torch's decomposition declines these calls
     "published",  # files of the official exporter
     "preserve",  # exports with EdgeCompileConfig(preserve_ops=...), and partitioners that want the operator whole
@@ -181,7 +181,7 @@ class Op:
     layout: str = ""  # one of LAYOUTS
     reach: str = ""  # one of REACHES
     work: str = ""  # the kind of work that decides what a call costs, of ops/work.def
-    door: str = ""  # one of DOORS
+    caller: str = ""  # one of CALLERS
     notes: str = ""
     specialised: tuple[Specialisation, ...] = ()  # of kernel libraries: tried before the kernel itself, in this order
     line: int = field(default=0, compare=False)
@@ -330,11 +330,11 @@ def read_yaml(text: str) -> list[dict]:
 
 _KEYS = {
     "line", "schema", "out", "kernel", "dtypes", "tags", "in_place", "notes", "specialised",
-    "keep", "copy", "moves", "joins", "integers", "layout", "reach", "work", "door",
+    "keep", "copy", "moves", "joins", "integers", "layout", "reach", "work", "caller",
     "overlaps",
 }  # fmt: skip
 
-#: Orders of a tensor in memory that a specialised kernel may ask for.
+#: Orders of a tensor in memory that a specialised kernel may require.
 MEMORY_ORDERS = ("contiguous", "channels_last")
 
 
@@ -400,7 +400,7 @@ def _make_op(entry: dict) -> Op:
         ("kind of moving", {entry["moves"]} - set(MOVES) if "moves" in entry else set()),
         ("layout", {entry["layout"]} - set(LAYOUTS) if "layout" in entry else set()),
         ("reach", {entry["reach"]} - set(REACHES) if "reach" in entry else set()),
-        ("door", {entry["door"]} - set(DOORS) if "door" in entry else set()),
+        ("caller", {entry["caller"]} - set(CALLERS) if "caller" in entry else set()),
         ("argument that it joins", set(joins) - {a.name for a in schema.arguments}),
     ):
         if bad:
@@ -423,7 +423,7 @@ def _make_op(entry: dict) -> Op:
             raise TableError(f"{where}: {what} names no tensor that {schema.name} is given: {listed}")
     facts = {
         key: entry.get(key, "")
-        for key in ("keep", "copy", "moves", "integers", "layout", "reach", "work", "door", "notes")
+        for key in ("keep", "copy", "moves", "integers", "layout", "reach", "work", "caller", "notes")
     }
     return Op(schema, out, entry.get("kernel"), tuple(dict.fromkeys(dtypes)), tags, tuple(in_place), tuple(overlaps),
               joins=joins, specialised=specialised, line=entry["line"], **facts)  # fmt: skip

@@ -1,6 +1,6 @@
 """Modules with published paths, made from the table in ``published.py`` when they are imported.
 
-``start`` appends a finder that Python asks last: only for a module of this package that no file has. ``install`` adds
+``start`` appends a finder that Python tries last: only for a module of this package that no file has. ``install`` adds
 one that gives the same modules below ``executorch``.
 """
 
@@ -47,7 +47,7 @@ def getter(path: str, own: Callable[[str], Any] | None = None) -> Callable[[str]
         reason = published.why_not(f"{path}.{name}")
         is_misspelt = f"{path}.{name}" not in published.NOT_HERE and get_close_matches(name, row, 1, cutoff=0.85)
         if reason and not is_misspelt:
-            # `from x import y` then asks for a module x.y, and gets the reason as an ImportError (exec_module).
+            # `from x import y` then looks for a module x.y, and gets the reason as an ImportError (exec_module).
             raise AttributeError(f"executorch_py has no '{path}.{name}': {reason}", name=name)
         raise missing if own is not None else _lazy.unknown_name(f"{ROOT}.{path}", name, row)
 
@@ -85,7 +85,7 @@ class PublishedModules(MetaPathFinder, Loader):
         """The default module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fills a module of the table; its values come when they are asked for."""
+        """Fills a module of the table; its values come when they are first read."""
         from executorch_py.compat import published
 
         path = module.__name__.partition(".")[2]

@@ -34,7 +34,7 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 - **Dtypes of operators**: arguments of an operator's schema are torch's own and have no `allowed_types`, and schemas no
   `dtype_constraint`. What a kernel takes stands in [operators](../reference/operators.md).
 - **Whole operators**: Edge keeps `linear`, attention and some others whole. `EdgeCompileConfig(decompose_ops=…)` takes
-  them   apart.
+  them apart.
 - **Delegation to a backend whose compiler is C++**: nodes stay in the graph, with a tag, until `to_executorch`.
 - **Compiled programs**: `executorch_program` is the manager itself. `dump()` and `print_program` show the program, and
   `devtools.memory_trace.planned_graph` gives kernels and places as a graph.
@@ -44,7 +44,7 @@ against version 1.5.1 of the published package. What is not here raises an Impor
 - **Names of buffers** that a method writes are always in the file, whatever `emit_mutable_buffer_names` says; there
   they are not by default.
 - **Positional arguments**: `ExecutorchBackendConfig` and `EdgeCompileConfig` begin with the published fields in their
-  order;   ours follow.
+  order; ours follow.
 
 ## Renamed or in another place
 
@@ -56,6 +56,8 @@ Every name below can be imported under its published path. The second column say
 
 _NOT_HERE = """
 ## Not here
+
+A module that also stands in the table above has the names listed there. Its row here is about its other names.
 
 | published | why, and what to take |
 |---|---|

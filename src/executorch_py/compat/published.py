@@ -249,7 +249,7 @@ NOT_HERE: dict[str, str] = {
         "they name other vendors' backends; a backend's own list of recipes has those that are "
         "here"
     ),
-    "export.utils": "they ask for other vendors' backends",
+    "export.utils": "they need other vendors' backends",
     "extension.audio": "torchaudio's transforms are exported like other modules",
     "extension.flat_tensor": _FILE_TABLES,
     "extension.gguf_util": _LLM,

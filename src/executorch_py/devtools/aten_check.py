@@ -189,7 +189,7 @@ class _Watcher:
             raise InvalidArgumentError(f"{name} wrote {len(actual)} results, ATen has {len(expected)}")
         for index, (ours, atens) in enumerate(zip(actual, expected, strict=True)):
             if ours is None:
-                continue  # one that nobody asked for
+                continue  # one that nobody wants
             if index not in _UNIQUE.get(name, (index,)):
                 continue
             limit = self._tolerance or _limit(reference, ours, before)

@@ -32,7 +32,7 @@ class Kernels:
 
     Attributes:
         selected: Kernel that the model calls -> element types it has in it.
-        libraries: Those it has kernels of, the one that is asked first in front.
+        libraries: Those it has kernels of, the one that is tried first in front.
         prims: Rows of the table of primitive operators.
         sources: Files to begin with, below the root of sources.
         tables: Generated file -> its text.

@@ -42,7 +42,7 @@ __all__ = [
     "value_source",
 ]
 
-#: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was asked for and does not divide its
+#: In ``meta["custom"]`` of a weight's dequantize: the size of groups that was requested and does not divide its
 #: columns.
 GROUP_SIZE = "executorch_py.group_size"
 

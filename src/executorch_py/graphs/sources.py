@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
-#: Where PyTorch, this package and Python's own library lie: their lines call what the model's lines asked for.
+#: Where PyTorch, this package and Python's own library lie: their lines call what the model's lines wanted.
 _MACHINERY = tuple(
     os.path.realpath(os.path.dirname(file)) + os.sep
     for file in (torch.__file__, os.path.dirname(__file__), os.__file__)

@@ -1,8 +1,8 @@
 """Delegation: what a partitioner tagged becomes calls of compiled parts.
 
-A backend whose ``preprocess`` is Python gets its parts cut out of the fx graph here (cut.py), as programs of their own.
-A backend whose preprocess is C++ keeps its tags; the compiler cuts them out of the IR. Which of the two a backend is,
-its registration says: a BackendDetails class, or an entry in the generated table of C++ compilers.
+A backend whose ``preprocess`` is Python gets its parts here, taken out of the fx graph as programs of their own
+(extraction.py). A backend whose preprocess is C++ keeps its tags; the compiler takes its parts out of the IR. Which of
+the two a backend is, its registration says: a BackendDetails class, or an entry in the table of C++ compilers.
 """
 
 import functools

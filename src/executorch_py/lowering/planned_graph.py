@@ -62,7 +62,7 @@ class PlannedTensor(TensorSpec):
     origin: Origin | None = None
 
     def nbytes(self) -> int:
-        """Bytes that the compiler asks for."""
+        """Bytes that the compiler needs."""
         return super().nbytes() if self.counted_nbytes is None else self.counted_nbytes
 
 

@@ -74,7 +74,7 @@ def plan_in_python(
 
 
 def _recorder(requests: dict[str, list[Request]], method: str) -> Callable[..., list[tuple[int, int]]]:
-    """A planner that remembers what it is asked for and gives each tensor memory of its own."""
+    """A planner that remembers what it is called with and gives each tensor memory of its own."""
 
     def record(wanted: list[Request], arenas: list[tuple[str, int]]) -> list[tuple[int, int]]:
         requests[method] = wanted

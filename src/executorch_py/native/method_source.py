@@ -54,7 +54,7 @@ class MethodSource:
     def text(self) -> str:
         """Its tensors and its function."""
         body = [*self._body()]
-        if self._method.is_dynamic:  # their sizes are asked for
+        if self._method.is_dynamic:  # their sizes are read
             ends = (*self._method.inputs, *self._method.outputs)
             self._used |= dict.fromkeys(i for i in ends if isinstance(self._method.values[i], Tensor))
         tensors = [self._tensor(i) for i in sorted(self._used)]

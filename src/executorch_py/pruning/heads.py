@@ -20,7 +20,7 @@ class SmallerAttention(nn.Module):
         out_proj: From heads * head_dim to embed_dim.
     """
 
-    #: nn.TransformerEncoderLayer asks for it, and leaves its shortcut for whole attention layers out where it is False.
+    #: nn.TransformerEncoderLayer reads it, and leaves its shortcut for whole attention layers out where it is False.
     _qkv_same_embed_dim = False
 
     def __init__(self, attention: nn.MultiheadAttention, stay: torch.Tensor) -> None:

@@ -21,7 +21,7 @@ __all__ = ["Tolerance", "assert_close", "assert_matches_eager", "lower"]
 
 
 def assert_close(actual: Any, expected: Any, tolerance: Tolerance | None = None, *, name: str = "output") -> None:
-    """Fails, with the numbers, unless two tensors, arrays or numbers are as close as the tolerance asks. Needs no
+    """Fails, with the numbers, unless two tensors, arrays or numbers are as close as the tolerance says. Needs no
     torch.
 
     Raises:

@@ -50,7 +50,7 @@ Error register_optimized_kernels(runtime::KernelRegistry& registry) {
   if (disabled != 0) {
     hwy::DisableTargets(disabled);
   }
-  // Now, and once. A function that is looked up before asks the processor itself at each of its calls. CPUID is some 5
+  // Now, and once. A function that is looked up before reads the processor itself at each of its calls. CPUID is some 5
   // us in a virtual machine (it was 2.2 of the 2.3 ms of DS-CNN's first inference).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   for (const auto table : kTables) {

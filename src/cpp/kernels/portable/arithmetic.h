@@ -1,4 +1,4 @@
-/// Arithmetic with ATen's meaning where C++'s differs: integers wrap, division rounds as asked, NaN passes through.
+/// Arithmetic with ATen's meaning where C++'s differs: integers wrap, division rounds by its mode, NaN passes through.
 ///
 /// For: the functions that elementwise kernels apply. All are generic over the compute types float, double and int64_t.
 #pragma once

@@ -112,7 +112,7 @@ int64_t input_position(const Problem& p, int d, int64_t o, int64_t k) {
   return scaled >= 0 && scaled % p.stride[d] == 0 && position < p.in[d] ? position : -1;
 }
 
-/// filter_of(oc): the weights of an output channel, with the problem's strides. Asked for channel 0, 1, … for each
+/// filter_of(oc): the weights of an output channel, with the problem's strides. Called for channel 0, 1, … for each
 /// image.
 template <typename T, typename FilterOf>
 Error convolve(KernelContext& context, const Problem& p, const T* input, const FilterOf& filter_of, const T* bias,

@@ -303,7 +303,7 @@ int64_t least_integer(ScalarType dtype) {
 
 Error max_pool(KernelContext& context, const char* op, const Tensor& self, int64_t spatial, IntArrayRef kernel_size,
                IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode, Tensor& out,
-               Tensor* indices) {  // nullptr: nobody asks where the largest elements were
+               Tensor* indices) {  // nullptr: nobody reads where the largest elements were
   Windows p;
   Sizes sizes;
   ET_RETURN_IF_ERROR(plan(op, self, spatial, kernel_size, stride, padding, dilation, ceil_mode, &p, &sizes));

@@ -27,7 +27,7 @@ struct Precision<double> {
 };
 
 /// A function of T by polynomials over intervals: those of the numbers that share, as floats, their sign, exponent and
-/// leading bits. An interval gets its polynomial when it was asked for often enough to pay.
+/// leading bits. An interval gets its polynomial when it was used often enough to pay.
 /// Source: the interpolation at Chebyshev's nodes; L. N. Trefethen, "Approximation theory and approximation practice",
 ///         2013.
 template <typename T>
@@ -73,7 +73,7 @@ class SmoothTable {
   static constexpr uint32_t kIntervals = 1u << (9 + kLeadingBits);
   static constexpr size_t kTerms = Precision<T>::kTerms;
   static constexpr uint16_t kWorthwhile = 3 * kTerms;                // calls; making a polynomial takes half as many
-  static constexpr uint16_t kNone = 0xff, kFirstPolynomial = 0x100;  // below: how often an interval was asked for
+  static constexpr uint16_t kNone = 0xff, kFirstPolynomial = 0x100;  // below: how often an interval was used
   static constexpr size_t kMostPolynomials = 1024;
 
   T zero(bool is_negative) {

@@ -27,7 +27,7 @@ uintptr_t enter_critical() {
 
 void leave_critical(uintptr_t) { taskEXIT_CRITICAL(); }
 
-/// The tick counter with the turns that it has made; it must be asked once a turn.
+/// The tick counter with the turns that it has made; it must be read once a turn.
 uint64_t now_ns() {
   static TickType_t last = 0;
   static uint64_t turns = 0;

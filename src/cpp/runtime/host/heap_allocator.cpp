@@ -92,7 +92,7 @@ void HeapAllocator::reset() {
   if (first_ != nullptr && used_ > first_->size && used_ > block_size_) {
     block_size_ = used_ + used_ / 16 + 256;
   }
-  // Blocks that this round passed over are too small for what is asked for, where there is a larger one. The others
+  // Blocks that this round passed over are too small for the request, where there is a larger one. The others
   // stay.
   size_t largest = 0;
   for (Block* block = first_; block != nullptr; block = block->next) {

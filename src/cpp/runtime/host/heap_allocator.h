@@ -9,7 +9,7 @@
 namespace et::runtime {
 
 /// Grows without limit. reset() keeps blocks for the next round, but those that were too small for all that this one
-/// asked for; the destructor frees them. Kernels may read kReadAhead bytes (tensor.h) past what is handed out. Large
+/// requested; the destructor frees them. Kernels may read kReadAhead bytes (tensor.h) past what is handed out. Large
 /// blocks come from the system in huge pages (pages.h). Memory is zeroed when it is handed out first, not when it is
 /// handed out again after a reset.
 class HeapAllocator final : public MemoryAllocator {

@@ -13,7 +13,7 @@ namespace et::runtime {
 /// Of x86, each with all before it. Other processors ignore the limit.
 enum class InstructionSet { kSse41, kAvx2, kAvx512, kAmx };
 
-/// The limit that the environment gives, kAmx without one. Readers ask once, at their start.
+/// The limit that the environment gives, kAmx without one. Callers read it once, at their start.
 /// Errors: InvalidArgument, naming the words.
 Result<InstructionSet> max_instruction_set();
 

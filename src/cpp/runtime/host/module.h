@@ -120,7 +120,7 @@ class HostProgram : public std::enable_shared_from_this<HostProgram> {
   /// Bytes of packed weights that methods share.
   size_t packed_nbytes() { return shared_cache_.memory().nbytes(); }
 
-  /// The session that methods share when none is named. Made when it is first asked for.
+  /// The session that methods share when none is named. Made when it is first used.
   Result<std::shared_ptr<HostSession>> default_session();
   /// A session with state of its own, at initial values.
   Result<std::shared_ptr<HostSession>> new_session();

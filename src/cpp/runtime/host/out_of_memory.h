@@ -1,12 +1,12 @@
-/// Doors: where a host function that keeps things in containers turns std::bad_alloc into an Error.
+/// Exception boundaries: where a host function that keeps things in containers turns std::bad_alloc into an Error.
 ///
 /// For: functions of the host layer, of extension and of delegates that the outside calls. Their libraries are built
 /// with exceptions. Not for: base, runtime and kernels, which are not, and take all memory from allocators that say no
 /// (design note 20). So a function that those call (a loader, a map of named data, a shared cache, a backend) has a
-/// door of its own: nothing is ever thrown through them.
+/// boundary of its own: nothing is ever thrown through them.
 ///
 ///     Result<std::unique_ptr<Thing>> Thing::open(const std::string& path) try {
-///       List<uint32_t> table(count);          // says how much it asked for
+///       List<uint32_t> table(count);          // says how much it requested
 ///       …
 ///     }
 ///     ET_NO_MEMORY("the table of '%s'", path.c_str())
@@ -25,7 +25,7 @@
 
 namespace et::runtime {
 
-/// Throws a bad_alloc that knows what was asked for.
+/// Throws a bad_alloc that knows what was requested.
 [[noreturn]] void throw_out_of_memory(size_t nbytes);
 
 /// The allocator of containers whose size depends on a file.
@@ -52,7 +52,7 @@ struct HeapOf {
 template <typename T>
 using List = std::vector<T, HeapOf<T>>;
 
-/// What was asked for: "4096 bytes"; "a small object" for the library's own classes, which do not say.
+/// What was requested: "4096 bytes"; "a small object" for the library's own classes, which do not say.
 struct RequestText {
   explicit RequestText(const std::bad_alloc& fault);
   char text[32] = "a small object";

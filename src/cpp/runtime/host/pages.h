@@ -22,11 +22,11 @@ inline constexpr size_t kHugePage = size_t{2} << 20;
 /// of a huge one, or a quarter of the block, would stay unused. So is what lies behind the first `written` bytes, for a
 /// block of which about so many will be written.
 void* map_pages(size_t nbytes, size_t written = SIZE_MAX);
-/// Asks for huge pages where `nbytes` bytes at `at`, whole huge pages of a block, are not written yet.
+/// Requests huge pages where `nbytes` bytes at `at`, whole huge pages of a block, are not written yet.
 void want_huge_pages(void* at, size_t nbytes);
 /// Gives the memory of a block back, not its addresses: what it held is lost, and it can be written again.
 void drop_pages(void* block, size_t nbytes);
-/// Gives a block back; `nbytes` as it was asked for.
+/// Gives a block back; `nbytes` as it was requested.
 void unmap_pages(void* block, size_t nbytes);
 
 }  // namespace et::runtime

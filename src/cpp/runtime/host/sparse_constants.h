@@ -12,7 +12,7 @@
 /// A constant is unpacked when a method is loaded that uses it, to an address that is the same for all methods and
 /// stays the same, so that packed weights can be named by it. When the kernel that uses it has packed it and says so,
 /// its pages are given back; a method that is loaded later finds them unpacked anew. Threads: safe at any time. What
-/// release() gives back, nobody reads: it waits until one user is left, and that one asked.
+/// release() gives back, nobody reads: it waits until one user is left, and that one calls.
 #pragma once
 
 #include <list>

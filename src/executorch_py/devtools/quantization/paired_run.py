@@ -7,7 +7,7 @@ Three errors of each layer are measured, in one pass over the data and with the 
   (or of its operand, when that is quantized at run time).
 - alone with only the weight, and with only the activation quantized.
 
-A static quantization of an activation belongs to the layer whose result it is, also where only the next layer asked for
+A static quantization of an activation belongs to the layer whose result it is, also where only the next layer wanted
 it. One whose parameters are computed at run time belongs to the layer that takes it, because that layer's kernel does
 it.
 """

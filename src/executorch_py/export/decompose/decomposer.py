@@ -76,7 +76,7 @@ def decompose(
     Args:
         program: a functional program (functionalize.py).
         kept: operators that are not decomposed.
-        keep_filter: asked for each node whose operator is in ``kept`` and not in KEPT_WHOLE; False decomposes it.
+        keep_filter: called for each node whose operator is in ``kept`` and not in KEPT_WHOLE; False decomposes it.
         keep_checks: leave in what ``torch._check`` and its kin check at run time.
         published: write calls as the official runtime's kernels take them (published_forms.py).
     """

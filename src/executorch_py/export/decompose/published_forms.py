@@ -1,7 +1,7 @@
 """Calls that eager takes and the official runtime's kernels do not, in a form that they take.
 
 For: files of the official runtime (``ExecutorchBackendConfig(compatible=True)``), after delegation; nodes that a
-backend takes are not asked. Its kernels check more than eager does (a linear layer wants rows, ``where`` one element
+backend takes are left out. Its kernels check more than eager does (a linear layer wants rows, ``where`` one element
 type), some end the process when a result has no elements, and a few compute something else
 (``tests/interop/test_strict_inputs.py``).
 

@@ -489,7 +489,7 @@ class _Half(_Rewriter):
         return True
 
     def read(self, node: fx.Node) -> Any:
-        if node not in self.value and node in self._half:  # float32 is asked for
+        if node not in self.value and node in self._half:  # float32 is wanted
             self.value[node] = self.writer.emit(
                 node, aten._to_copy.default, (self._half[node],), {"dtype": torch.float32}, node.meta["val"]
             )

@@ -59,7 +59,7 @@ def _trilinear(
 
 @_decomposes(aten.isin.Tensor_Tensor)
 def _isin(elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """By search where sizes are dynamic: torch's form asks which way is faster, and its answer would bind the sizes."""
+    """By search where sizes are dynamic: torch's form compares which way is faster, which would bind the sizes."""
     if all(isinstance(size, int) for size in (*elements.shape, *test_elements.shape)):
         return torch._decomp.decompositions.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)
     dtype = torch.result_type(elements, test_elements)

@@ -157,7 +157,7 @@ def _is_inert(node: fx.Node) -> bool:
 
 
 def _is_same_tensor(node: fx.Node) -> bool:
-    """Whether ``x.to(…)`` is x: nothing asks for another dtype, layout in memory or place, or for a copy."""
+    """Whether ``x.to(…)`` is x: nothing names another dtype, layout in memory or place, or for a copy."""
     if getattr(node.target, "overloadpacket", None) is not aten.to or not isinstance(node.args[0], fx.Node):
         return False
     given, result = node.args[0].meta["val"], node.meta["val"]

@@ -1,9 +1,9 @@
 """What torch.export assumed about the sizes of inputs, beyond the bounds of each dim, as checks at the start of a
 method.
 
-Tracing a model asks questions about sizes: is ``x.shape[0] % 2 == 0``, is ``x.shape[0] > 3``? The answers became part
-of the graph, which is wrong for inputs that would answer otherwise. Bounds, equal dims and derived dims need no check
-here: the file's table of shapes has them. A guard that follows from the bounds costs nothing, either.
+Tracing a model compares sizes: is ``x.shape[0] % 2 == 0``, is ``x.shape[0] > 3``? The answers became part of the graph,
+which is wrong for inputs that would answer otherwise. Bounds, equal dims and derived dims need no check here: the
+file's table of shapes has them. A guard that follows from the bounds costs nothing, either.
 """
 
 import functools
@@ -87,7 +87,7 @@ class _Printer(PythonPrinter):
 
 
 class _InputSizes(dict[sympy.Symbol, Any]):
-    """Symbol -> IR value of a number, made when it is first asked for; and how messages call it."""
+    """Symbol -> IR value of a number, made when it is first needed; and how messages call it."""
 
     def __init__(self, importer: Builder, placeholders: list[fx.Node]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""fx -> et::ir::Program: the only file that knows both. For ``to_executorch()``, and questions to the compiler before.
+"""fx -> et::ir::Program: the only file that knows both. For ``to_executorch()``, and what reads a program before that.
 
 Every argument is written in the order of the operator's schema with its defaults, every tensor gets its type (dtype,
 dims with their bounds, row-major), every node its source line. What the IR cannot say is an error that names the
@@ -85,7 +85,7 @@ def import_programs(
     Args:
         programs: Method name -> Edge program.
         constant_methods: Method name -> what it returns (a number, bool, string, tensor, or list of these).
-        external_file: Asked for each constant: a name moves it to the ``.ptd`` file of that name, "" keeps it.
+        external_file: Called for each constant: a name moves it to the ``.ptd`` file of that name, "" keeps it.
         with_checks: Whether ``torch._check`` and the guards of torch.export are enforced at run time. The published
             operators have no check, so files for the official runtime go without.
         trained_file: The ``.ptd`` file of the weights that a method trains; "" keeps them in the program.
@@ -472,7 +472,7 @@ def dim_order_of(value: torch.Tensor) -> list[int]:
 
 
 def _left_out(results: Sequence[Any]) -> torch.Tensor:
-    """What stands for a result that is not asked for, such as the gradient of a bias that is not there: no elements."""
+    """What stands for a result that is not wanted, such as the gradient of a bias that is not there: no elements."""
     dtype = next((r.dtype for r in results if isinstance(r, torch.Tensor)), torch.float32)
     return torch.empty(0, dtype=dtype)
 

@@ -10,7 +10,7 @@
 namespace et::kernels::optimized::amx {
 
 /// True where the processor multiplies tiles of int8, or of BFloat16, and the system lets this process use them, which
-/// is asked once. Both have AVX-512 then. A build without tiles (ET_BUILD_AMX=OFF) says no.
+/// is read once. Both have AVX-512 then. A build without tiles (ET_BUILD_AMX=OFF) says no.
 bool has_integer_tiles();
 bool has_bfloat16_tiles();
 

@@ -72,7 +72,7 @@ class DenseWork {
 
   KernelContext& context() const { return context_; }
   bool cancelled() const { return context_.cancelled(); }
-  /// Errors: MemoryAllocationFailed where it is more than was asked for, in at most kMatrices pieces.
+  /// Errors: MemoryAllocationFailed where it is more than was reserved, in at most kMatrices pieces.
   Result<T*> vector(int64_t n) {
     void* const memory = own_.allocate(static_cast<size_t>(n) * sizeof(T), kAlignment);
     ET_CHECK_OR_RETURN(memory != nullptr, MemoryAllocationFailed, "a decomposition has no room for %zu bytes",

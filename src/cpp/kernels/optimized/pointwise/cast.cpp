@@ -1,5 +1,5 @@
 // Casts between float, int64, int32 and bool, between these floats, those of 16 bits and bool, and of real numbers to
-// complex ones, with a change of dim order where one is asked for. Copies that keep the element type are copy.cpp's.
+// complex ones, with a change of dim order where one is wanted. Copies that keep the element type are copy.cpp's.
 
 #include "kernels/optimized/vec/every_target-inl.h"
 

@@ -186,7 +186,7 @@ Error prepare_packed(PrepareContext& context, Arguments args, void** state) {
   inner.set_shared(&cache);
   inner.set_constant_query(&Constants::query, &constants);
   const FloatArguments floats(args, dense.value());
-  // The cheapest of them is asked by the Method, or prepared.
+  // The cheapest of them says its cost to the Method, or is prepared.
   const Kernel* cheapest = nullptr;
   runtime::KernelOffer least;
   for (const auto kernels :

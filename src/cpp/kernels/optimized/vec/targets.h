@@ -2,7 +2,7 @@
 ///
 /// For: every .cpp of this folder that has vector code. Each is compiled once a target and the best one that the
 /// processor has is taken at run time: SSE4 (the baseline), AVX2 and AVX-512 on x86-64, NEON on Arm.
-/// Not for: choosing by hand; no file asks which processor it runs on.
+/// Not for: choosing by hand; no file checks which processor it runs on.
 ///
 /// Left out: targets with instructions that these kernels do not use, and scalable vectors, which no array can hold.
 #pragma once
@@ -20,7 +20,7 @@
 #endif
 // Those that multiply bytes define ET_TARGETS_WITH_BYTE_PRODUCTS, likewise.
 #ifdef ET_TARGETS_WITH_BYTE_PRODUCTS
-#define HWY_WANT_AVX3_DL 1  // Highway leaves it out where nobody asks
+#define HWY_WANT_AVX3_DL 1  // Highway leaves it out by default
 #define ET_TARGETS_OF_BYTES 0
 #else
 #define ET_TARGETS_OF_BYTES HWY_AVX3_DL

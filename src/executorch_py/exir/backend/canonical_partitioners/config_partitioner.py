@@ -56,7 +56,7 @@ class PartitionerConfig(ABC):
 
 
 class ConfigerationBasedPartitioner(Partitioner):
-    """Asks the configuration of each node's operator; what goes together stays together. (The name is the published
+    """Calls the configuration of each node's operator; what goes together stays together. (The name is the published
     one.)
 
     Args:

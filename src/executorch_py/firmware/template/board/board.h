@@ -1,4 +1,4 @@
-/// What the program asks of its board: a place for text, an end, a counter, and how deep the stack went.
+/// What the program needs of its board: a place for text, an end, a counter, and how deep the stack went.
 ///
 /// For: main.cpp. A product replaces board/ by its own start-up code and linker script; the runtime needs neither.
 #pragma once

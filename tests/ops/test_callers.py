@@ -1,6 +1,6 @@
 """Every kernel of the table is called by something: an export, a pass, files of the official exporter, a user's wish.
 
-What Edge leaves in a graph follows from torch's table and ours. The rest says its door in ops.yaml.
+What Edge leaves in a graph follows from torch's table and ours. The rest says its caller in ops.yaml.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def is_left_by_exports(op: Op) -> bool:
     return bool(op.keep) or (not decomposed and "mutates" not in op.tags)
 
 
-def has_door(op: Op) -> bool:
-    return not op.schema.name.startswith("aten::") or bool(op.door) or is_left_by_exports(op)
+def has_caller(op: Op) -> bool:
+    return not op.schema.name.startswith("aten::") or bool(op.caller) or is_left_by_exports(op)
 
 
 def test_every_kernel_is_reachable():
@@ -39,8 +39,8 @@ def test_every_kernel_is_reachable():
     kernels: dict[str, list[Op]] = {}
     for op in OPS:
         kernels.setdefault(op.kernel_schema.name, []).append(op)
-    shut = [name for name, ops in kernels.items() if any(op.kernel for op in ops) and not any(map(has_door, ops))]
-    assert not shut, f"no export calls these: give each `keep:` or `door:` in ops.yaml, or delete it: {shut}"
+    lost = [name for name, ops in kernels.items() if any(op.kernel for op in ops) and not any(map(has_caller, ops))]
+    assert not lost, f"no export calls these: give each `keep:` or `caller:` in ops.yaml, or delete it: {lost}"
 
 
 def test_own_operators_are_made():
@@ -57,11 +57,11 @@ def test_own_operators_are_made():
     assert own and not lost, lost
 
 
-def test_doors_are_needed_and_published_ones_are_published():
+def test_callers_are_needed_and_published_ones_are_published():
     for op in OPS:
-        if op.door:
-            assert not op.keep, f"{op.schema.name} is kept whole; its door is open already"
-        if op.door == "published":
+        if op.caller:
+            assert not op.keep, f"{op.schema.name} is kept whole, so exports call it"
+        if op.caller == "published":
             assert op.kernel_schema.name in PUBLISHED, op.schema.name
 
 
@@ -111,8 +111,8 @@ def test_an_export_calls_it(op):
     assert op in operators_of(*KEPT[op])
 
 
-def test_doors_named_export_are_all_tried():
-    assert {overload(op.schema.name) for op in OPS if op.door == "export"} <= set(KEPT)
+def test_callers_named_export_are_all_tried():
+    assert {overload(op.schema.name) for op in OPS if op.caller == "export"} <= set(KEPT)
 
 
 PRESERVED = {
@@ -137,7 +137,7 @@ PRESERVED = {
 
 @pytest.mark.parametrize("op", PRESERVED, ids=str)
 def test_a_preserved_operator_stays(op):
-    assert next(entry for entry in OPS if overload_of(entry) is op).door == "preserve"
+    assert next(entry for entry in OPS if overload_of(entry) is op).caller == "preserve"
     assert op in operators_of(*PRESERVED[op], preserve=(op,))
     assert op not in operators_of(*PRESERVED[op])
 
