@@ -22,6 +22,7 @@
 #include "driver/compile.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "passes/pipeline.h"
 
 namespace py = pybind11;
 
