@@ -25,11 +25,13 @@ import argparse
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from executorch_py.codegen.ops_yaml import TableError, read_table
 from executorch_py.codegen.select_ops import read_selections, require_selected
 from executorch_py.codegen.tables import primitive_rows, write_tables
+
+#: The runtime's own operators.
+PRIMITIVES = Path(__file__).resolve().parents[1] / "src/cpp/kernels/prim/prim_table.inc"
 
 
 def main() -> int:
@@ -50,8 +52,7 @@ def main() -> int:
         ops = read_table(arguments.ops)
         selection = read_selections(arguments.select, ops, arguments.other)
         require_selected(selection, arguments.require, ops, arguments.other)
-        primitives = primitive_rows(ROOT / "src/cpp/kernels/prim/prim_table.inc")
-        write_tables(ops, published, primitives, selection, arguments.out)
+        write_tables(ops, published, primitive_rows(PRIMITIVES), selection, arguments.out)
     except (TableError, OSError) as error:
         print(f"gen_tables.py: {error}", file=sys.stderr)
         return 1

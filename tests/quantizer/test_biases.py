@@ -58,7 +58,7 @@ def biases(program):
 def test_lowering_takes_twice_what_is_aimed_at():
     header = Path(__file__).resolve().parents[2] / "src/cpp/passes/quantized_values.h"
     (bits,) = re.findall(r"kLargestBias = 1 << (\d+);", header.read_text(encoding="utf-8"))
-    assert 2 * LARGEST == 1 << int(bits)
+    assert 1 << int(bits) == 2 * LARGEST
 
 
 def test_biases_are_whole_numbers_of_steps(stack):

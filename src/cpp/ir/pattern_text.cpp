@@ -49,8 +49,8 @@ std::vector<Callee> callees_of(std::string_view name) {
   }
   const std::string full = name.find("::") == std::string_view::npos ? "aten::" + std::string(name) : std::string(name);
   for (const ops::OpInfo& op : ops::all_ops()) {
-    const bool is_swapped = full == without_overload(op::sub_Tensor) &&
-                            without_overload(op.name) == without_overload(op::rsub_Tensor);
+    const bool is_swapped =
+        full == without_overload(op::sub_Tensor) && without_overload(op.name) == without_overload(op::rsub_Tensor);
     const std::string plain = without_copy(op.name);
     if (is_swapped || op.name == full || plain == full || without_overload(plain) == full) {
       found.push_back({&op, order_of(op, is_swapped)});

@@ -167,8 +167,7 @@ bool fuse_operator(ir::Program& program, ir::Node* quantize, const Activation& r
   if (integers == nullptr) {
     return false;
   }
-  std::optional<Arguments> args =
-      integer_arguments({program, *computed.back(), *floats, *integers, result, clamp});
+  std::optional<Arguments> args = integer_arguments({program, *computed.back(), *floats, *integers, result, clamp});
   if (args) {
     replace_quantize(quantize, integers->name, std::move(*args), std::move(computed));
   }

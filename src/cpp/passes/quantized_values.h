@@ -18,8 +18,8 @@ inline constexpr std::string_view kDequantizePerTensor = op::quantized_decompose
 inline constexpr std::string_view kDequantizePerChannel = op::quantized_decomposed_dequantize_per_channel;
 inline constexpr std::string_view kDequantizePerGroup = op::quantized_decomposed_dequantize_per_channel_group;
 
-/// The largest integer of a bias in int32: the other half is left for the sum that it is added to. Quantizers aim at half
-/// of it (quantizer/calibration/biases.py).
+/// The largest integer of a bias in int32: the other half is left for the sum that it is added to. Quantizers aim at
+/// half of it (quantizer/calibration/biases.py).
 inline constexpr double kLargestBias = 1 << 30;
 
 /// Nodes of these operators. Dequantize also reads the first three arguments of the others: input, scale, zero point.
