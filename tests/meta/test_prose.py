@@ -27,7 +27,15 @@ _ROW = re.compile(r"^.*\S {2,}\S.*$|^>>> .*$", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])\s+")
 _CELL_ENDS = re.compile(r"(?<!\\)\|")
 #: Where comments begin, of each kind of source.
-MARKS = {".h": "///?", ".cpp": "///?", ".c": "///?", ".py": "#:?", ".cmake": "#", "CMakeLists.txt": "#", "Makefile": "#"}
+MARKS = {
+    ".h": "///?",
+    ".cpp": "///?",
+    ".c": "///?",
+    ".py": "#:?",
+    ".cmake": "#",
+    "CMakeLists.txt": "#",
+    "Makefile": "#",
+}
 #: Words of our own making, and what to write instead. A file that is not whole is cut off.
 COINED = {
     r"ask(?:s|ed|ing)?": "reads, calls, looks up, tries, needs, requires",
