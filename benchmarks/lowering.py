@@ -103,7 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--models", nargs="+", choices=chosen, default=chosen)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
-    print(f"{'model':<20}{'second export':>13}" + "".join(f"{c:>12}" for c in ("lowering", "delegated", "int8", "memory")))
+    print(
+        f"{'model':<20}{'second export':>13}" + "".join(f"{c:>12}" for c in ("lowering", "delegated", "int8", "memory"))
+    )
     figures = []
     for name in options.models:
         with multiprocessing.get_context("spawn").Pool(1) as process:
@@ -112,7 +114,9 @@ def main(arguments: list[str] | None = None) -> int:
     for column in ("lowered", "delegated", "quantized"):
         ratios = {figure.name: getattr(figure, column) for figure in figures}
         worst = max(ratios, key=ratios.__getitem__)
-        print(f"{column}: geometric mean {geometric_mean(list(ratios.values())):.2f}, worst {ratios[worst]:.2f} ({worst})")
+        print(
+            f"{column}: geometric mean {geometric_mean(list(ratios.values())):.2f}, worst {ratios[worst]:.2f} ({worst})"
+        )
     return 0
 
 

@@ -162,9 +162,8 @@ std::string mean(const Question& q) {
   }
   std::sort(axes.begin(), axes.end());
   if (rank == 3) {
-    return axes == std::vector<int64_t>{2} && num_dynamic(in) <= 1 && is_made_as_image(call.self().value())
-               ? kTaken
-               : kOnly;
+    return axes == std::vector<int64_t>{2} && num_dynamic(in) <= 1 && is_made_as_image(call.self().value()) ? kTaken
+                                                                                                            : kOnly;
   }
   return axes == std::vector<int64_t>{2, 3} ? kTaken : kOnly;
 }

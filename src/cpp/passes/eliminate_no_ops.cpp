@@ -76,8 +76,8 @@ bool would_return_what_is_not_its_own(const ir::Node& node, const ir::Value* sou
 
 /// view(view(x)) => view(x), permute(permute(x, p), q) => permute(x, p∘q). True when it fired.
 bool join(ir::Node& node, const ir::Program& program) {
-  const auto found = kTwice.match(
-      node, program, [](const ir::Match& m) { return m.kept.front()->tag == m.root()->tag; });
+  const auto found =
+      kTwice.match(node, program, [](const ir::Match& m) { return m.kept.front()->tag == m.root()->tag; });
   if (!found) {
     return false;
   }
