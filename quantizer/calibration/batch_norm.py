@@ -235,6 +235,11 @@ def _mode_of(node: fx.Node) -> str:
     return "train" if node.target in _DROPOUT else ""
 
 
+def _share_of(attention: fx.Node) -> Any:
+    """The dropout of an attention while it trains."""
+    return attention.meta.setdefault(_SHARE, arguments_of(attention)["dropout_p"])
+
+
 def let_train_and_eval_work(prepared: fx.GraphModule) -> None:
     """Gives an exported module ``train`` and ``eval``: its batch norms, dropouts and fake quantizers are told which it
     is.
@@ -258,8 +263,7 @@ def set_training(model: fx.GraphModule, mode: bool) -> None:
         for node in graph.graph.nodes:
             if name := _mode_of(node):
                 set_argument(node, name, mode)
-            elif node.target in _ATTENTION:
-                share = node.meta.setdefault(_SHARE, arguments_of(node)["dropout_p"])
+            elif node.target in _ATTENTION and (share := _share_of(node)):
                 set_argument(node, "dropout_p", share if mode else 0.0)
         graph.recompile()
 
