@@ -4,9 +4,9 @@
 
 Lowering goes from an ExportedProgram to the bytes of the file, without a partitioner and with XNNPACK's. Quantization
 goes from the module to the ExportedProgram of integers (`static_int8`, two samples). Each model has a process of its
-own; all are measured from their second call on, in turn, and medians are shown. Memory is what the process takes
-beyond what it had before, at its peak, over the bytes of the weights; weights of less than 8 MiB have no figure, since
-it would be that of Python. Aims: lowering at most 1, quantization at most 3, memory with the model at most 2.5.
+own. All are measured from their second call on, in turn, and medians are shown. Memory is the peak of a lowering,
+beyond what the process held before, over the bytes of the weights. Weights of less than 8 MiB have no figure, since it
+would be that of Python. Aims: lowering at most 1, quantization at most 3, memory with the model at most 2.5.
 """
 
 from __future__ import annotations
