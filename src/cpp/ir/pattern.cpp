@@ -62,7 +62,18 @@ class Search {
   }
 
  private:
+  /// One call of solve(), which stands in several calls of itself.
+  struct Level {
+    explicit Level(size_t* of) : levels(of) { ++*levels; }
+    ~Level() { --*levels; }
+    size_t* levels;
+  };
+
   bool solve(State state) {
+    const Level level(&levels_);
+    if (levels_ > kMostLevels) {
+      return false;
+    }
     while (!state.goals.empty()) {
       if (++steps_ > kMostSteps) {
         return false;
@@ -230,13 +241,15 @@ class Search {
   /// Terms that are tried before the search gives up: sums of sums can be read in as many ways as there are subsets.
   /// Matches of the passes take some hundred.
   static constexpr size_t kMostSteps = 4096;
+  /// Calls of solve() inside each other, two for a node of a chain: a thread of a caller may have half a MiB of stack.
+  static constexpr size_t kMostLevels = 256;
 
   const Compiled& pattern_;
   const Program& program_;
   const Graph& graph_;
   const Pattern::Condition& where_;
   const Node* root_ = nullptr;
-  size_t steps_ = 0;
+  size_t steps_ = 0, levels_ = 0;
   std::optional<Match> found_;
 };
 

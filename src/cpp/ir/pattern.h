@@ -74,7 +74,8 @@ class Pattern {
   constexpr Pattern(const char* text) : text_(text) {}  // NOLINT(google-explicit-constructor): tables of texts
 
   /// The first match at `root` that `where` accepts. Cost: terms of the pattern, and twice what is below for a
-  /// commutative node that does not fit at once. A search gives up after a fixed number of steps.
+  /// commutative node that does not fit at once. A search gives up after a fixed number of steps, and at a depth that
+  /// half a MiB of stack holds.
   std::optional<Match> match(Node& root, const Program& program, const Condition& where = nullptr) const;
   /// The same at the node whose first result the argument is.
   std::optional<Match> match_producer(const Argument& argument, const Program& program,

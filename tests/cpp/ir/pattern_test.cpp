@@ -2,6 +2,7 @@
 #include "ir/pattern.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <filesystem>
 #include <fstream>
@@ -260,9 +261,10 @@ TEST(Pattern, RulesStandForManySteps) {
   EXPECT_FALSE(graph.by("r = relu(STEPS)\nSTEPS = view(STEPS, _) | exp(x)", "r"));
 }
 
-TEST(Pattern, ASearchEnds) {
+/// Sums of themselves, each of which can be read in two ways, on the smallest stack that a thread of a caller may have.
+void* search_sums(void*) {
   std::string body = "%a0 = aten::sin(%x) : f32[2, 4]\n";
-  constexpr int kDeep = 20000;  // each sum can be read in two ways, and has a frame on the stack
+  constexpr int kDeep = 20000;
   for (int i = 1; i <= kDeep; ++i) {
     const std::string before = "%a" + std::to_string(i - 1);
     body += "%a" + std::to_string(i) + " = aten::add.Tensor(" + before + ", " + before + ", 1) : f32[2, 4]\n";
@@ -270,6 +272,21 @@ TEST(Pattern, ASearchEnds) {
   const Matched graph(body + "return %a" + std::to_string(kDeep));
   EXPECT_FALSE(graph.by("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | exp(x)", "a" + std::to_string(kDeep)));
   EXPECT_TRUE(graph.by("r = add(STEPS, _)\nSTEPS = add(STEPS, _) | sin(x)", "a100"));
+  return nullptr;
+}
+
+TEST(Pattern, ASearchEnds) {
+  size_t stack = 512 << 10;
+#if defined(__SANITIZE_ADDRESS__)
+  stack *= 16;  // frames are larger
+#endif
+  pthread_attr_t attributes;
+  pthread_t thread;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+  ASSERT_EQ(pthread_create(&thread, &attributes, &search_sums, nullptr), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
 }
 
 TEST(Pattern, ErrorsOfTheText) {
