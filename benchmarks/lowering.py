@@ -6,7 +6,7 @@ Lowering goes from an ExportedProgram to the bytes of the file, without a partit
 goes from the module to the ExportedProgram of integers (`static_int8`, two samples). Each model has a process of its
 own. All are measured from their second call on, in turn, and medians are shown. Memory is the peak of a lowering,
 beyond what the process held before, over the bytes of the weights. Weights of less than 8 MiB have no figure, since it
-would be that of Python. Aims: lowering at most 1, quantization at most 3, memory with the model at most 2.5.
+would be that of Python. Aims: lowering at most 1, quantization at most 3, memory at most 2.5.
 """
 
 from __future__ import annotations
