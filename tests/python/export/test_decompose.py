@@ -204,6 +204,7 @@ BEHIND = {
     "bounds": (F.relu6, True),
     "bounds that float16 has": (lambda x: x.clamp(0, 1), True),
     "bounds that it has not": (lambda x: x.clamp(0, 1 / 3), False),
+    "bounds in tensors": (lambda x: x.clamp(torch.tensor(0.0), torch.tensor(1 / 3)), False),
     "a function": (torch.sin, False),
     "a dropout": (lambda x: F.dropout(x, 0.5, training=True), False),
 }

@@ -36,8 +36,8 @@ FRESH: tuple[OpOverload, ...] = overloads(lambda op: "fresh" in op.tags)
 #: Operators that move elements, and leave them as they are. A dropout that is still there computes.
 MOVING: frozenset[OpOverload] = frozenset(overloads(lambda op: bool(op.moves) and "dropout" not in op.tags))
 
-#: Operators that limit elements to a range.
-LIMITING: frozenset[OpOverload] = frozenset(overloads(lambda op: "clamps" in op.tags or op.base_name == "clamp"))
+#: Operators that limit elements to a range of numbers.
+LIMITING: frozenset[OpOverload] = frozenset(overloads(lambda op: "clamps" in op.tags))
 
 
 def is_whole(node: fx.Node) -> bool:
