@@ -58,12 +58,11 @@ def lower(exported: torch.export.ExportedProgram, partitioners: list[XnnpackPart
     return bytes(et.to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch().buffer)
 
 
-def memory_of(model: Model) -> float | None:
+def memory_of(model: Model, exported: torch.export.ExportedProgram) -> float | None:
     """Most memory of a lowering beyond what the process holds, over the bytes of the weights (Linux)."""
     weights = sum(t.nbytes for t in (*model.module.parameters(), *model.module.buffers()))
     if weights < LEAST_WEIGHTS:
         return None
-    exported = torch.export.export(model.module, model.inputs)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
     before = status_bytes("VmRSS")
@@ -76,8 +75,8 @@ def measure(name: str, rounds: int) -> Figure:
     warm = MODELS["tiny_autoencoder"]()
     lower(quantizer.quantize(warm.module, warm.inputs, "static_int8", [warm.inputs]), [XnnpackPartitioner()])
     model = MODELS[name]()
-    memory = memory_of(model)
     exported = torch.export.export(model.module, model.inputs)
+    memory = memory_of(model, exported)
     actions: dict[str, Callable[[], object]] = {
         "export": lambda: torch.export.export(model.module, model.inputs),
         "lowered": lambda: lower(exported),
