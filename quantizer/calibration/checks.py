@@ -3,6 +3,7 @@
 Nothing becomes integers in silence that cannot: every error names the layer and its line.
 """
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -93,7 +94,7 @@ def require_float_model(model: nn.Module) -> None:
                 f"parameter '{name}' is {parameter.dtype}, quantization begins at torch.float32: call "
                 "model.float() first"
             )
-        if not bool(torch.isfinite(parameter).all()):
+        if not _is_finite(parameter.detach()):
             raise InvalidArgumentError(f"parameter '{name}' holds NaN or infinity")
 
 
@@ -259,17 +260,24 @@ def check_weight(node: fx.Node, observer: Any, value: Any) -> None:
     """
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return
-    finite = torch.isfinite(value)
     if getattr(getattr(observer, "activation_post_process", observer), "dtype", None) == torch.float16:
+        finite = torch.isfinite(value)
         if bool((finite & ~torch.isfinite(value.half())).any()):
             largest = float(value[finite].abs().max())
             raise InvalidArgumentError(
                 f"{observed(node)} reaches {largest:.6g}, float16 ends at 65504; leave it as it is with "
                 "set_module_name(…, None) or set_operator_type(…, None)"
             )
-        finite = ~torch.isnan(value)  # it has infinities
-    if not bool(finite.all()):
+        fits = not bool(torch.isnan(value).any())  # it has infinities
+    else:
+        fits = _is_finite(value)
+    if not fits:
         raise InvalidArgumentError(f"{observed(node)} holds {_word(value)}; no scale fits that")
+
+
+def _is_finite(x: torch.Tensor) -> bool:
+    """Neither NaN nor infinity; reads ``x`` once, where torch.isfinite writes tensors of its size."""
+    return x.numel() == 0 or not x.is_floating_point() or all(map(math.isfinite, map(float, torch.aminmax(x))))
 
 
 def check_observers(prepared: fx.GraphModule) -> None:

@@ -178,6 +178,8 @@ def prepare_qat(
             "get_symmetric_quantization_config(is_qat=True)"
         )
     quantizer = _quantizer(config)
+    if isinstance(model, nn.Module):
+        require_float_model(model)
     with _as_it_trains(model):
         program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
     module = unlift(program)
@@ -214,11 +216,13 @@ def calibrate(
         )
     require_samples(data)
     total = len(data) if isinstance(data, Sized) else None
-    weights = [module for node, module in observers_of(prepared) if is_weight(node)]
+    weights = [module for node, module in observers_of(prepared) if is_weight(node)]  # convert shows them theirs
     count, started = 0, time.monotonic()
     state = _written_buffers(prepared)
     writes_inputs = _writes_inputs(prepared)
     try:
+        for module in weights:
+            module.forward = _unchanged
         with torch.no_grad(), recorded_moments(prepared):
             for sample in data:
                 args, kwargs = _arguments(sample if transform is None else transform(sample))
@@ -232,9 +236,6 @@ def calibrate(
                         f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
                         f"{_hint(sample, transform)}"
                     ) from error
-                if count == 0:
-                    for module in weights:  # they do not change: once is enough
-                        module.forward = _unchanged
                 count += 1
                 if progress:
                     _show(count, total, time.monotonic() - started)
@@ -320,7 +321,6 @@ def _exported(
         raise InvalidTypeError(f"model is {model!r:.80}, must be a torch.nn.Module or an ExportedProgram")
     if not isinstance(inputs, tuple):
         raise InvalidTypeError(f"example_inputs is {describe(inputs)}, must be a tuple of the model's arguments")
-    require_float_model(model)
     program = torch.export.export(model, inputs, kwargs, dynamic_shapes=dynamic_shapes)
     require_float_program(program)
     return program
@@ -333,9 +333,7 @@ def _kept(prepared: fx.GraphModule, program: ExportedProgram) -> fx.GraphModule:
 
 
 def _observe_weights(prepared: fx.GraphModule) -> None:
-    """Shows observers of constants what they observe, where no sample has done so: dynamic and weight-only flows need
-    none.
-    """
+    """Shows observers of constants what they observe."""
     values: dict[fx.Node, Any] = {}
     with torch.no_grad():
         for node in prepared.graph.nodes:

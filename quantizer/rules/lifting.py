@@ -43,6 +43,8 @@ _QUANTIZE = (
     _decomposed.quantize_per_channel.default,
     _decomposed.quantize_per_channel_group.default,
 )
+#: Elements that are quantized at a time.
+_AT_ONCE = 1 << 17
 #: Of these the result has the sizes of the first argument: with integers of the type that stands last, or float32.
 _KEEPS_SIZES = {
     **dict.fromkeys(_QUANTIZE[:3], True),
@@ -132,13 +134,29 @@ def fold_quantized_constants(module: fx.GraphModule) -> None:
         key = (node.target, *node.args)
         if key not in done:
             name = f"_frozen_param{len(done)}"
-            module.register_buffer(name, constant_value(module, node))
+            module.register_buffer(name, _integers_of(module, node))
             with graph.inserting_before(node):
                 done[key] = graph.get_attr(name)
         node.replace_all_uses_with(done[key])
         graph.erase_node(node)
     graph.eliminate_dead_code()
     module.recompile()
+
+
+def _integers_of(module: fx.GraphModule, node: fx.Node) -> torch.Tensor:
+    """What a quantize node of constants makes.
+
+    Rows with scales of their own are taken some at a time, so that the floats between stay in the cache.
+    """
+    if node.target is not _decomposed.quantize_per_channel.default or node.args[3] != 0:
+        return constant_value(module, node)
+    rows, scales, zero_points = (constant_value(module, source).detach() for source in node.args[:3])
+    integers = torch.empty_like(rows, dtype=node.args[6])
+    step = max(1, _AT_ONCE * len(rows) // max(1, rows.numel()))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        integers[some] = node.target(rows[some], scales[some], zero_points[some], *node.args[3:])
+    return integers
 
 
 def freeze_computed_weights(module: fx.GraphModule) -> None:

@@ -47,18 +47,20 @@ std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_
     dims[d] = static_cast<size_t>(constant.type.dims[perm[d]].max);
     strides[d] = from_strides[perm[d]];
   }
-  std::string out(stride * size, '\0');
   const auto* from = static_cast<const char*>(constant.data);
   if (std::is_sorted(perm.begin(), perm.end())) {
-    std::memcpy(out.data(), from, out.size());
-    return out;
+    return {from, stride * size};
   }
+  std::string out(stride * size, '\0');
   std::vector<size_t> index(rank, 0);
+  const size_t run = dims[rank - 1], step = strides[rank - 1];
   size_t at = 0;
   char* to = out.data();
-  for (size_t i = 0; i < stride; ++i, to += size) {
-    std::memcpy(to, from + at * size, size);
-    for (size_t d = rank; d-- > 0;) {
+  for (size_t i = 0; i < stride; i += run) {
+    for (size_t j = 0; j < run; ++j, to += size) {
+      std::memcpy(to, from + (at + j * step) * size, size);
+    }
+    for (size_t d = rank - 1; d-- > 0;) {
       at += strides[d];
       if (++index[d] < dims[d]) {
         break;

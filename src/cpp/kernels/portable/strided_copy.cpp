@@ -27,6 +27,43 @@ void copy_run(char* to, int64_t to_stride, const char* from, int64_t from_stride
   }
 }
 
+/// Whether runs of the target are columns of the source: the loop around walks along its rows.
+bool is_transposition(const LoopNest& nest, int64_t size) {
+#ifdef ET_SMALL_STACK  // firmware, whose processors have no cache
+  static_cast<void>(nest), static_cast<void>(size);
+  return false;
+#else
+  return nest.loops() >= 2 && nest.run_stride(0) == size && nest.run_stride(1) > size &&
+         nest.stride(1, nest.loops() - 2) == size;
+#endif
+}
+
+/// The same copy in tiles: a line of a cache that is read for one run serves those after it.
+template <typename T>
+void copy_transposed(const LoopNest& nest) {
+  constexpr int64_t size = sizeof(T);
+  constexpr int64_t kRows = 64 / size;
+  constexpr int64_t kColumns = 8;
+  const int64_t rows = nest.loop_size(nest.loops() - 2);
+  const int64_t to_row = nest.stride(0, nest.loops() - 2);
+  const int64_t from_column = nest.run_stride(1);
+  nest.for_each_run<2>([&](char* const* pointers, int64_t columns) {
+    for (int64_t row = 0; row < rows; row += kRows) {
+      const int64_t end = row + kRows < rows ? row + kRows : rows;
+      for (int64_t column = 0; column < columns; column += kColumns) {
+        const int64_t count = columns - column < kColumns ? columns - column : kColumns;
+        for (int64_t i = row; i < end; ++i) {
+          char* const to = pointers[0] + i * to_row + column * size;
+          const char* const from = pointers[1] + i * size + column * from_column;
+          for (int64_t j = 0; j < count; ++j) {
+            std::memcpy(to + j * size, from + j * from_column, sizeof(T));
+          }
+        }
+      }
+    }
+  });
+}
+
 template <typename C>
 void convert_runs(const LoopNest& nest, ScalarType from, ScalarType to) {
   constexpr int64_t kChunk = kElementsAtOnce;
@@ -229,6 +266,10 @@ Error copy_window(const Window& from, const Window& to) {
     }
     return dispatch_by_size(from.element_size(), [&](auto tag) {
       using T = typename decltype(tag)::type;
+      if (is_transposition(nest, sizeof(T))) {
+        copy_transposed<T>(nest);
+        return Error::Ok;
+      }
       const int64_t to_stride = nest.run_stride(0);
       const int64_t from_stride = nest.run_stride(1);
       nest.for_each_run(

@@ -52,6 +52,13 @@ void want_huge_pages(void* at, size_t nbytes) {
 #endif
 }
 
+void want_huge_pages_within(void* at, size_t nbytes) {
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(at) % kHugePage) % kHugePage;
+  if (nbytes >= before + kHugePage) {
+    want_huge_pages(static_cast<char*>(at) + before, (nbytes - before) / kHugePage * kHugePage);
+  }
+}
+
 void drop_pages(void* block, size_t nbytes) { ::madvise(block, mapped_size(nbytes), MADV_DONTNEED); }
 
 void unmap_pages(void* block, size_t nbytes) {

@@ -105,11 +105,13 @@ void depthwise_row(const Depthwise& w, size_t row) {
     block.out = out + pixel * channels;
     block.first_column = std::max<int64_t>(0, -x);
     block.columns = std::min<int64_t>(kColumns, w.in_w - x);
-    if (block.first_column == 0 && block.columns == kColumns) {
-      depthwise_block<kKernel, kStride, kPixels, false>(w, block);
-    } else {
-      depthwise_block<kKernel, kStride, kPixels, true>(w, block);
+    if constexpr (kPixels >= 7) {  // narrower images have hardly a block without an edge
+      if (block.first_column == 0 && block.columns == kColumns) {
+        depthwise_block<kKernel, kStride, kPixels, false>(w, block);
+        continue;
+      }
     }
+    depthwise_block<kKernel, kStride, kPixels, true>(w, block);
   }
 }
 
