@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -61,3 +63,12 @@ def test_block_diag(dtype):
     check(lambda *x: torch.block_diag(*x), parts[0], numbers((3, 3), torch.int32))
     check(lambda *x: torch.block_diag(*(t.mT for t in x)), parts[0], numbers((5, 3), dtype))
     check(lambda *x: torch.block_diag(*x), numbers((0, 2), dtype), numbers((0,), dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.int64])
+def test_turned_constants(dtype):
+    """The compiler turns a constant itself, by the plain kernel, which copies in tiles where rows become columns."""
+    for shape in ((37, 70), (64, 16), (3, 40, 5), (9, 1, 33, 2)):
+        constant = numbers(shape, dtype)
+        for dims in itertools.islice(itertools.permutations(range(len(shape))), 1, 10):
+            check(lambda x, c=constant, d=dims: x == c.permute(d), constant.permute(dims).contiguous())
