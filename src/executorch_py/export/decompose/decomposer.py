@@ -151,9 +151,14 @@ class Decomposer:
 
     def run(self) -> ExportedProgram:
         with contextlib.closing(self._composites):
-            return self._run()
+            outputs = self._walk()
+        write_complex_numbers(self.writer.graph, self._fake_mode)
+        _give_bodies_lines(self.writer.graph, self._root)
+        self._number_nodes()
+        return self.writer.finish(outputs, self.program.graph_signature.output_specs, self._root, EdgeVerifier)
 
-    def _run(self) -> ExportedProgram:
+    def _walk(self) -> list[Any]:
+        """Writes the new graph; gives its outputs."""
         outputs: list[Any] = []
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
@@ -164,10 +169,7 @@ class Decomposer:
                 self._call(node)
             elif node.op == "output":
                 outputs = [self._mapped(a) if isinstance(a, fx.Node) else a for a in node.args[0]]
-        write_complex_numbers(self.writer.graph, self._fake_mode)
-        _give_bodies_lines(self.writer.graph, self._root)
-        self._number_nodes()
-        return self.writer.finish(outputs, self.program.graph_signature.output_specs, self._root, EdgeVerifier)
+        return outputs
 
     def _mapped(self, node: fx.Node) -> Any:
         return self._value[node]

@@ -136,6 +136,24 @@ TEST(IntegerProduct, Windows) {
   });
 }
 
+TEST(IntegerProduct, WindowsOfLines) {
+  // clang-format off
+  const IntegerConvolution lines[] = {
+      {{2, 24, 50}, {40, 24, 3}, {2}, {0}, {1}, {2, 40, 24}},
+      {{1, 7, 33}, {9, 7, 5}, {1}, {2}, {3}, {1, 9, 25}},       // dilated
+      {{1, 70, 400}, {33, 70, 10}, {5}, {0}, {1}, {1, 33, 79}},
+      {{3, 12, 1}, {8, 12, 1}, {1}, {0}, {1}, {3, 8, 1}},
+      {{1, 6, 2}, {11, 6, 3}, {1}, {4}, {1}, {1, 11, 8}},       // beside the line
+  };
+  // clang-format on
+  for_each_instruction_set([&] {
+    for (const IntegerConvolution& line : lines) {
+      expect_equal(line, kChannelsLast, kChannelsLast, 1, kWindows);
+    }
+    expect_equal({{2, 24, 19}, {36, 8, 4}, {1}, {2}, {1}, {2, 36, 20}}, kChannelsLast, kChannelsLast, 3, kWindows);
+  });
+}
+
 // Windows of 3x3 by patches (patch_loop.cpp): channels and columns around vectors, patches that end beside the image.
 TEST(IntegerProduct, AnyPatches) {
   std::mt19937 random(35);

@@ -63,15 +63,15 @@ inline int64_t output_extent(int64_t in, int64_t padding, int64_t kernel, int64_
   return room < 0 ? 0 : room / stride + 1;
 }
 
-/// Gives the output of a call these sizes. Errors: InvalidArgument when the image is smaller than the kernel, which the
-/// extents say.
+/// Gives the output of a call these sizes, of a line those without its height. Errors: InvalidArgument when the image
+/// is smaller than the kernel, which the extents say.
 inline Error resize_output(KernelContext& context, const char* op, const Tensor& input, size_t channels, int64_t out_h,
                            int64_t out_w, const Tensor& out) {
   ET_CHECK_OR_RETURN(out_h > 0 && out_w > 0, InvalidArgument,
-                     "%s: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", op, input.size(2),
-                     input.size(3));
-  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(channels), out_h, out_w};
-  return resize_tensor(context, out, {sizes, 4});
+                     "%s: an input of %" PRId64 " x %" PRId64 " is smaller than the kernel", op,
+                     input.dim() == 3 ? 1 : input.size(2), input.size(-1));
+  const int64_t sizes[] = {input.size(0), static_cast<int64_t>(channels), input.dim() == 3 ? out_w : out_h, out_w};
+  return resize_tensor(context, out, {sizes, static_cast<size_t>(input.dim())});
 }
 
 /// True when the padding's one or two items are from 0 to `most`.

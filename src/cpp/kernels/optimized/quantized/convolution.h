@@ -77,8 +77,8 @@ Error keep_plan(runtime::PrepareContext& context, Arguments args, const Plan& pl
 inline Error start_images(KernelContext& context, const char* op, const Tensor& input, const Tensor& out,
                           size_t out_channels, RowConvolution* w) {
   ET_RETURN_IF_ERROR(conv::check_channels(input, w->channels));
-  w->in_h = input.size(2);
-  w->in_w = input.size(3);
+  w->in_h = input.dim() == 3 ? 1 : input.size(2);
+  w->in_w = input.size(-1);
   w->out_h = conv::output_extent(w->in_h, w->pad_h, w->kernel_h, w->stride_h, w->dilation_h);
   w->out_w = conv::output_extent(w->in_w, w->pad_w, w->kernel_w, w->stride_w, w->dilation_w);
   return conv::resize_output(context, op, input, out_channels, w->out_h, w->out_w, out);
@@ -132,6 +132,15 @@ inline bool read_pair(const EValue& list, int64_t least, int64_t* h, int64_t* w)
   return *h >= least && *w >= least && *h <= kMost && *w <= kMost;
 }
 
+/// One item for a line; one, or two, for an image. False for other numbers of items, and items of no convolution.
+inline bool read_steps(const EValue& list, bool is_line, int64_t least, int64_t of_line, int64_t* h, int64_t* w) {
+  if (!read_pair(list, least, h, w) || (is_line && list.to_int_list().size() != 1)) {
+    return false;
+  }
+  *h = is_line ? of_line : *h;
+  return true;
+}
+
 /// Where an operator has the numbers of its integers.
 struct AffinePlaces {
   size_t input_scale, input_zero_point, weight_scales, bias, output_scale, output_zero_point, output_min, output_max;
@@ -173,13 +182,15 @@ inline bool has_constant_rest(const runtime::PrepareContext& context, Arguments 
   return true;
 }
 
-/// False for a call that is of another kind. Groups and the filter's sizes are left to the caller.
-inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
-                                       QuantizedConvolution* c) {
+/// False for a call that is of another kind. Groups and the filter's sizes are left to the caller. A line of pixels,
+/// for those who take it, is an image of one row.
+inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args, QuantizedConvolution* c,
+                                       bool takes_lines = false) {
   using namespace ops::arguments::et_quantized_convolution;
+  const bool is_line = takes_lines && args[kInput]->is_tensor() && args[kInput]->to_tensor().dim() == 3;
   const auto is_image = [&](size_t i) {
     return args[i]->is_tensor() && args[i]->to_tensor().scalar_type() == ScalarType::Char &&
-           args[i]->to_tensor().dim() == 4;
+           args[i]->to_tensor().dim() == (is_line ? 3 : 4);
   };
   if (!has_constant_rest(context, args) || !is_image(kInput) || !is_image(kWeight) || !is_image(kOut) ||
       !is_channels_last(*args[kInput]) || !is_channels_last(*args[kOut]) ||
@@ -187,11 +198,11 @@ inline bool read_quantized_convolution(const runtime::PrepareContext& context, A
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();
-  c->kernel_h = weight.size(2);
-  c->kernel_w = weight.size(3);
-  return weight.numel() > 0 && read_pair(*args[kStride], 1, &c->stride_h, &c->stride_w) &&
-         read_pair(*args[kPadding], 0, &c->pad_h, &c->pad_w) &&
-         read_pair(*args[kDilation], 1, &c->dilation_h, &c->dilation_w) &&
+  c->kernel_h = is_line ? 1 : weight.size(2);
+  c->kernel_w = weight.size(-1);
+  return weight.numel() > 0 && read_steps(*args[kStride], is_line, 1, 1, &c->stride_h, &c->stride_w) &&
+         read_steps(*args[kPadding], is_line, 0, 0, &c->pad_h, &c->pad_w) &&
+         read_steps(*args[kDilation], is_line, 1, 1, &c->dilation_h, &c->dilation_w) &&
          read_affine(args,
                      {kInputScale, kInputZeroPoint, kWeightScales, kBias, kOutputScale, kOutputZeroPoint, kOutputMin,
                       kOutputMax},

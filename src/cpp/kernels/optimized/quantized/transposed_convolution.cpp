@@ -46,15 +46,6 @@ struct TransposedConvolution {
   }
 };
 
-/// One item for a line; one, or two, for an image. False for other numbers of items, and items of no convolution.
-bool read_steps(const EValue& list, bool is_line, int64_t least, int64_t of_line, int64_t* h, int64_t* w) {
-  if (!read_pair(list, least, h, w) || (is_line && list.to_int_list().size() != 1)) {
-    return false;
-  }
-  *h = is_line ? of_line : *h;
-  return true;
-}
-
 bool read(const runtime::PrepareContext& context, Arguments args, TransposedConvolution* t, QuantizedConvolution* c) {
   if (!has_constant_rest(context, args)) {
     return false;

@@ -1,5 +1,5 @@
-// et::quantized_convolution with a constant int8 filter, in groups or not, on channels-last images of int8: each window
-// is a row of a product (integer_product.h). Sums, scales and rounding are those of the plain kernel
+// et::quantized_convolution with a constant int8 filter, in groups or not, on channels-last images and lines of int8:
+// each window is a row of a product (integer_product.h). Sums, scales and rounding are those of the plain kernel
 // (docs/reference/numerics.md), bit for bit.
 #include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -13,7 +13,7 @@ using namespace ops::arguments::et_quantized_convolution;
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   IntegerProduct p{};
-  if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p)) {
+  if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p, true)) {
     return Error::NotSupported;
   }
   const Tensor weight = args[kWeight]->to_tensor();
