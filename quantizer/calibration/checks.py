@@ -32,7 +32,7 @@ from executorch_py.graphs.rewriting import nodes_with_bodies
 from executorch_py.graphs.torch_quantized import quantized_part
 
 from .batch_norm import is_in_training
-from .observer_calls import is_weight, observed, observers_of
+from .observer_calls import calls_of, is_weight, observed, observers_of
 
 #: Steps that the values of a tensor take at least, of some 255, before it is mentioned.
 _FEW_STEPS = 32
@@ -242,7 +242,7 @@ def require_annotations(prepared: fx.GraphModule) -> None:
 
 def needs_data(prepared: fx.GraphModule) -> bool:
     """Whether something in a prepared module is measured on samples."""
-    return any(not is_weight(node) and _measures(module) for node, module in observers_of(prepared))
+    return any(not is_weight(node) and _measures(module) for node, module in calls_of(prepared))
 
 
 def _measures(module: Any) -> bool:
@@ -277,6 +277,8 @@ def check_weight(node: fx.Node, observer: Any, value: Any) -> None:
 
 def _is_finite(x: torch.Tensor) -> bool:
     """Neither NaN nor infinity; reads ``x`` once, where torch.isfinite writes tensors of its size."""
+    if x.is_complex():
+        return bool(torch.isfinite(x).all())
     return x.numel() == 0 or not x.is_floating_point() or all(map(math.isfinite, map(float, torch.aminmax(x))))
 
 

@@ -35,7 +35,7 @@ from executorch_py.quantizer.calibration.checks import (
 )
 from executorch_py.quantizer.calibration.half_range import wants_ranges
 from executorch_py.quantizer.calibration.input_moments import recorded_moments, wants_moments
-from executorch_py.quantizer.calibration.observer_calls import is_weight, observers_of
+from executorch_py.quantizer.calibration.observer_calls import is_weight, observers_of, weight_observers
 from executorch_py.quantizer.calibration.prepared_graphs import (
     convert_graph,
     prepare_graph,
@@ -216,7 +216,7 @@ def calibrate(
         )
     require_samples(data)
     total = len(data) if isinstance(data, Sized) else None
-    weights = [module for node, module in observers_of(prepared) if is_weight(node)]  # convert shows them theirs
+    weights = weight_observers(prepared)  # convert shows them theirs
     count, started = 0, time.monotonic()
     state = _written_buffers(prepared)
     writes_inputs = _writes_inputs(prepared)

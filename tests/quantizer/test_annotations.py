@@ -14,7 +14,7 @@ from executorch_py.quantizer import (
 from executorch_py.quantizer.calibration.checks import QuantizationWarning
 from executorch_py.quantizer.rules.loops import bodies_of
 from executorch_py.quantizer.spec.config import PRESETS
-from executorch_py.quantizer.spec.pt2e import ANNOTATION
+from executorch_py.quantizer.spec.pt2e import ANNOTATION, MinMaxObserver
 from torch import nn
 from torch.nn import functional as F
 
@@ -549,3 +549,36 @@ def test_scales_shared_with_nobody_are_told(says):
         quantizer.prepare_pt2e(exported, _Says(says))
     with pytest.raises(InvalidArgumentError, match="has its scale from"):
         quantizer.prepare(model, example, _Says(says))
+
+
+class _Joined(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("small", torch.randn(2, 8) * 0.1)
+
+    def forward(self, x):
+        return torch.cat([self.small, x], 1)
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_constant_shares_the_scale_of_an_activation(owner):
+    """Its observer sees all samples, whichever of the two it was made for."""
+
+    def says(nodes) -> None:
+        cat = nodes["cat"]
+        first, second = (cat.args[0][owner], cat.args[0][1 - owner])
+        spec = quantizer.QuantizationSpec(
+            dtype=torch.int8,
+            observer_or_fake_quant_ctr=MinMaxObserver.with_args(eps=2**-12),
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+        )
+        shared = quantizer.SharedQuantizationSpec((first, cat))
+        _annotated(cat, {first: spec, second: shared}, shared)
+
+    model = _Joined().eval()
+    samples = [(torch.randn(2, 8) * 0.1,), (torch.randn(2, 8) * 30,)]
+    program = quantize(model, samples[0], _Says(says), samples)
+    difference = (program.module()(*samples[1]) - model(*samples[1])).abs().max()
+    assert difference < samples[1][0].abs().max() / 100
