@@ -107,8 +107,8 @@ test: tools
 	@$(TIMED) "C++ tests, sanitized" -- \
 	    $(BIN)/ctest --test-dir $(SANITIZED) --output-on-failure -j$(JOBS) --no-tests=error \
 	    -R '^($(subst $(eval) ,|,$(HOSTILE))|fuzz_.*)$$'
-	@$(TIMED) "Python tests" -- $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests
-	@$(MAKE) --no-print-directory docs
+	@$(TIMED) "Python tests, documentation" -- \
+	    $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests docs
 
 test-all: export PARTS =
 test-all: test

@@ -37,7 +37,8 @@ def chosen(beginnings: list[str], names: list[str]) -> set[str]:
 def parts(steps: dict[str, str], names: list[str]) -> set[str]:
     """The names; of each function of ``steps`` (or of a file of it) the first and every N-th case, of 0 none.
 
-    A line of one case (``file::function[case]``) wins over its function's.
+    A line of one case (``file::function[case]``), or of all whose first parameters are the same
+    (``file::function[first-``), wins over its function's.
     """
     if lost := [file for file in steps if not (SWEEPS.parent.parent / file.split("::")[0]).exists()]:
         raise pytest.UsageError(f"{SWEEPS.name} names files that are not there: {', '.join(lost)}")
@@ -45,7 +46,9 @@ def parts(steps: dict[str, str], names: list[str]) -> set[str]:
     kept = set()
     for name in names:
         function = name.split("[")[0]
-        step = int(steps.get(name, steps.get(function, steps.get(name.split("::")[0], "1"))))
+        alike = (name[: at + 1] for at in range(len(name) - 1, len(function), -1) if name[at] == "-")
+        lines = (name, *alike, function, name.split("::")[0])
+        step = int(next((steps[line] for line in lines if line in steps), "1"))
         if step and seen[function] % step == 0:
             kept.add(name)
         seen[function] += 1

@@ -17,7 +17,8 @@
     python peer.py run FOLDER      every NAME.pte runs on NAME.inputs.pt in the official runtime, giving NAME.outputs.pt
 
     python peer.py serve           reads lines of JSON, ["LOG", commands …, "FOLDER"]; a fork for each does what it says
-                                   and writes LOG; answers with exit codes. The package is imported once
+                                   and writes LOG; answers with exit codes. The package is imported once. In place of
+                                   commands and folder: "script", "PATH", and what the script's command line has
 
 Several commands before the folder run one after the other. What fails writes NAME.error (one line) instead, and the
 others go on. The package is used as a black box through its public API. Torch is the same version on both sides, so
@@ -29,6 +30,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import sys
 import traceback
 import warnings
@@ -196,6 +198,8 @@ def serve() -> int:
             code = 1
             try:
                 code = main(arguments)
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
             except BaseException:
                 traceback.print_exc()
             sys.stdout.flush()
@@ -218,6 +222,10 @@ def main(arguments: list[str]) -> int:
     }
     if arguments == ["serve"]:
         return serve()
+    if arguments[:1] == ["script"]:
+        sys.argv = arguments[1:]
+        runpy.run_path(arguments[1], run_name="__main__")
+        return 0
     *names, folder = arguments or [""]
     if not names or not set(names) <= set(commands):
         print(__doc__, file=sys.stderr)

@@ -1,8 +1,6 @@
 """Files for developer tools, both ways with the official package: ETDumps, ETRecords and bundled programs."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,21 +13,14 @@ from executorch_py.devtools.bundled_program.serialize import (
 )
 from tests.devtools.models import two_blocks
 from tests.interop.devtools_peer import told
-from tests.interop.test_published_names import peer_python
 
 pytestmark = pytest.mark.interop
-HERE = Path(__file__).parent
-
-
-def run_peer(command: str, folder: Path) -> None:
-    found = subprocess.run([peer_python(), HERE / "devtools_peer.py", command, folder], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr[-2000:]
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
+def theirs(tmp_path_factory, peer_script):
     folder = tmp_path_factory.mktemp("theirs")
-    run_peer("write", folder)
+    peer_script("devtools_peer.py", "write", folder)
     return folder
 
 
@@ -71,7 +62,7 @@ def test_official_records_and_bundles(theirs, name):
     )
 
 
-def test_the_official_package_reads_ours(tmp_path):
+def test_the_official_package_reads_ours(tmp_path, peer_script):
     model, inputs = two_blocks()
     edge = et.to_edge_transform_and_lower(torch.export.export(model, inputs), generate_etrecord=True)
     program = edge.to_executorch(et.ExecutorchBackendConfig(compatible=True))
@@ -86,7 +77,7 @@ def test_the_official_package_reads_ours(tmp_path):
         for _ in range(3):
             method.execute(inputs)
         running.write_etdump_result_to_file(tmp_path / "ours.etdp", tmp_path / "ours.bin")
-    run_peer("read", tmp_path)
+    peer_script("devtools_peer.py", "read", tmp_path)
     seen = json.loads((tmp_path / "read.json").read_text())
     assert seen["suites"] == ["forward"] and seen["sizes"] == [4, 16] and seen["has_exported"]
     assert seen["expected"] == pytest.approx(model(*inputs).flatten().tolist(), abs=1e-6)

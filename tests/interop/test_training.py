@@ -1,7 +1,6 @@
 """Training programs, trained weights apart from them, and checkpoints: ours in the official runtime, theirs in ours."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,22 +9,19 @@ import torch
 from executorch_py.training import SGD, TrainingModule
 
 from . import training_programs
-from .test_published_names import peer_python
 
 pytestmark = pytest.mark.interop
 
 
-def there(*arguments):
-    command = [peer_python(), training_programs.__file__, "executorch", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[-2000:]
-    return json.loads(result.stdout.splitlines()[-1])
+@pytest.fixture
+def there(peer_script):
+    return lambda *words: json.loads(peer_script("training_programs.py", "executorch", *words).splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(tmp_path_factory, peer_script):
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours")
-    there("make", theirs)
+    peer_script("training_programs.py", "executorch", "make", theirs)
     training_programs.make("executorch_py", ours)
     return theirs, ours
 
@@ -41,7 +37,7 @@ def in_eager() -> list[float]:
     return [float(one) for one in losses]
 
 
-def test_both_runtimes_train_both_programs(folders):
+def test_both_runtimes_train_both_programs(folders, there):
     expected = in_eager()
     assert expected[-1] < 0.9 * expected[0]
     for folder in folders:
@@ -49,14 +45,14 @@ def test_both_runtimes_train_both_programs(folders):
             assert losses == pytest.approx(expected, abs=1e-5), folder
 
 
-def test_both_runtimes_read_the_weights_of_both(folders):
+def test_both_runtimes_read_the_weights_of_both(folders, there):
     for folder in folders:
         (weights,) = folder.glob("*.ptd")
         for told in (there("loss", folder, weights), training_programs.loss("executorch_py", folder, weights)):
             assert told == pytest.approx(in_eager()[0], abs=1e-5), folder
 
 
-def test_the_official_runtime_reads_our_checkpoints(folders, tmp_path):
+def test_the_official_runtime_reads_our_checkpoints(folders, there, tmp_path):
     _, batch = training_programs.model_and_batch()
     for folder in folders:
         module = TrainingModule.load(folder / "model.pte")

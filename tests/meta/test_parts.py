@@ -24,6 +24,13 @@ def test_a_function_that_is_left_out():
     assert options.parts({f"{file}::slow": "0", file: "2"}, names) == {f"{file}::quick"}
 
 
+def test_cases_that_begin_alike_are_left_out_together():
+    test = "tests/ops/test_indexing.py::one"
+    names = [f"{test}[{case}]" for case in ("m3-a", "m3-b-c", "m33-a", "m4-a")]
+    assert options.parts({f"{test}[m3-": "0"}, names) == {f"{test}[m33-a]", f"{test}[m4-a]"}
+    assert options.parts({f"{test}[m3-": "0", f"{test}[m3-b-": "1"}, names) == set(names[1:])
+
+
 def test_lines_that_name_nothing_are_errors():
     with pytest.raises(pytest.UsageError, match=r"tests/gone\.py"):
         options.parts({"tests/gone.py": "3"}, [])

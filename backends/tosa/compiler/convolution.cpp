@@ -100,13 +100,12 @@ std::vector<Convolution::Group> Convolution::parts() const {
   return out_of;
 }
 
-Shape Convolution::weight_dims() const {
-  const int32_t height = narrow(rows.kernel), width = narrow(columns.kernel);
-  if (transposed) {
-    return {narrow(in_channels / groups), narrow(out_channels / groups), height, width};
-  }
-  const int32_t first = narrow(is_depthwise() ? in_channels : out_channels / groups);
-  return {first, narrow(is_depthwise() ? out_channels / groups : in_channels / groups), height, width};
+std::vector<int64_t> Convolution::weight_dims() const {
+  const int64_t out_of = out_channels / groups, in_of = in_channels / groups, height = rows.kernel,
+                width = columns.kernel;
+  return transposed       ? std::vector<int64_t>{in_of, out_of, height, width}
+         : is_depthwise() ? std::vector<int64_t>{in_channels, out_of, height, width}
+                          : std::vector<int64_t>{out_of, in_of, height, width};
 }
 
 std::vector<size_t> Convolution::weight_order() const {
@@ -116,10 +115,10 @@ std::vector<size_t> Convolution::weight_order() const {
 }
 
 Shape Convolution::weight_shape() const {
-  const Shape dims = weight_dims();
+  const std::vector<int64_t> dims = weight_dims();
   Shape shape;
   for (const size_t d : weight_order()) {
-    shape.push_back(dims[d]);
+    shape.push_back(narrow(dims[d]));
   }
   return shape;
 }

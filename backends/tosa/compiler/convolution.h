@@ -17,6 +17,7 @@
 #include "backends/tosa/compiler/lowering.h"
 #include "backends/tosa/compiler/windows.h"
 #include "ops/arguments.h"
+#include "passes/rewrite.h"
 
 namespace et::backends::tosa::compiler {
 
@@ -63,9 +64,13 @@ struct Convolution {
   bool is_depthwise() const { return !transposed && groups > 1 && in_channels == groups; }
   std::vector<Group> parts() const;
   /// Dims of one operator's weight as the IR has them, how they are permuted, and what the operator wants.
-  Shape weight_dims() const;
+  std::vector<int64_t> weight_dims() const;
   std::vector<size_t> weight_order() const;
   Shape weight_shape() const;
+  /// One operator's weight at `from`, of `element` bytes a number, in that shape.
+  std::string arranged_weights(const void* from, size_t element) const {
+    return passes::permuted_bytes(from, element, weight_dims(), weight_order());
+  }
 
   /// What windows reach of an image.
   TensorId cropped(Lowering& lowering, TensorId image) const {

@@ -147,7 +147,7 @@ Error emit_transposed(Lowering& lowering, const ir::Node& node, Product& p, cons
   const size_t count = p.values.size() / static_cast<size_t>(c.out_channels);
   std::string values;  // of each output channel together
   for (size_t group = 0; group < groups; ++group) {
-    values += permuted_bytes(p.values.data() + group * size, 1, c.weight_dims(), c.weight_order());
+    values += c.arranged_weights(p.values.data() + group * size, 1);
   }
   const TensorId image =
       lowering.get(node.args()[ops::arguments::et_quantized_convolution::kInput].value(), Form::kImage);
@@ -182,7 +182,7 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   }
   const size_t size = p.values.size() / static_cast<size_t>(c.out_channels);
   return emit_groups(lowering, node, p, c, image, zero_point, output, count, [&](const Convolution::Group& group) {
-    return permuted_bytes(p.values.data() + group.first * size, 1, c.weight_dims(), c.weight_order());
+    return c.arranged_weights(p.values.data() + group.first * size, 1);
   });
 }
 

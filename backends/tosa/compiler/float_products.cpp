@@ -78,8 +78,7 @@ Error emit_convolution(Lowering& lowering, const ir::Node& node) {
   std::vector<TensorId> parts;
   for (const Convolution::Group& group : c.parts()) {
     const std::string own = elements_of(weight, group.first * count, group.count * count);
-    const TensorId filters = lowering.writer.add_constant(
-        type, c.weight_shape(), permuted_bytes(own.data(), size, c.weight_dims(), c.weight_order()));
+    const TensorId filters = lowering.writer.add_constant(type, c.weight_shape(), c.arranged_weights(own.data(), size));
     const TensorId bias = bias_of(lowering, args[kBias], type, group.first, group.count);
     parts.push_back(c.convolve(lowering, c.part_of(lowering, image, group), filters, bias, 0));
   }

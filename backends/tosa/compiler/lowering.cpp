@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <numeric>
 
@@ -100,34 +99,6 @@ std::string bytes_as(payload::DType type, const std::vector<int64_t>& numbers) {
 int64_t reach_of(payload::DType type, int64_t zero_point) {
   const int64_t highest = type == payload::DType_INT16 ? INT16_MAX : INT8_MAX;
   return std::max(zero_point + highest + 1, highest - zero_point);
-}
-
-std::string permuted_bytes(const char* from, size_t element, const Shape& dims, const std::vector<size_t>& perm) {
-  const size_t rank = perm.size();
-  std::vector<size_t> own(rank), sizes(rank), steps(rank), index(rank, 0);
-  size_t count = 1;
-  for (size_t d = rank; d-- > 0;) {
-    own[d] = count;
-    count *= static_cast<size_t>(dims[d]);
-  }
-  for (size_t d = 0; d < rank; ++d) {
-    sizes[d] = static_cast<size_t>(dims[perm[d]]);
-    steps[d] = own[perm[d]];
-  }
-  std::string out(count * element, '\0');
-  size_t at = 0;
-  for (size_t i = 0; i < count; ++i) {
-    std::memcpy(out.data() + i * element, from + at * element, element);
-    for (size_t d = rank; d-- > 0;) {
-      at += steps[d];
-      if (++index[d] < sizes[d]) {
-        break;
-      }
-      at -= steps[d] * sizes[d];
-      index[d] = 0;
-    }
-  }
-  return out;
 }
 
 Error Lowering::refuse(const ir::Node& node, std::string why) {
@@ -230,10 +201,9 @@ TensorId Lowering::convert(const ir::Value* value, Form form) {
     const ir::Constant* constant = passes::constant_of(program_, ir::Argument{const_cast<ir::Value*>(value)});
     const auto* const bytes = static_cast<const char*>(constant->data);
     const std::vector<size_t> perm = type.rank() == 3 ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{0, 2, 3, 1};
-    return writer.add_constant(
-        type_of(type.dtype), shape,
-        form == Form::kImage ? permuted_bytes(bytes, element_size(type.dtype), shape_of(type, Form::kRowMajor), perm)
-                             : std::string(bytes, static_cast<size_t>(type.max_nbytes())));
+    return writer.add_constant(type_of(type.dtype), shape,
+                               form == Form::kImage ? passes::permuted_bytes(*constant, perm)
+                                                    : std::string(bytes, static_cast<size_t>(type.max_nbytes())));
   }
   const TensorId from = get(value, other);
   if (is_same_memory(type)) {

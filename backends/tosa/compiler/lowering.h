@@ -119,7 +119,4 @@ class Lowering {
   std::map<const ir::Value*, Forms> forms_;  // looked up only, never walked through
 };
 
-/// The element of a constant's bytes with its dims permuted: result dim i is dim perm[i] of the constant.
-std::string permuted_bytes(const char* from, size_t element, const Shape& dims, const std::vector<size_t>& perm);
-
 }  // namespace et::backends::tosa::compiler

@@ -33,45 +33,6 @@ bool is_same_memory(const ir::TensorType& type) {
 
 }  // namespace
 
-std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_t>& perm) {
-  const size_t rank = perm.size();
-  const size_t size = element_size(constant.type.dtype);
-  std::vector<size_t> dims(rank), strides(rank);
-  size_t stride = 1;
-  std::vector<size_t> from_strides(rank);
-  for (size_t d = rank; d-- > 0;) {
-    from_strides[d] = stride;
-    stride *= static_cast<size_t>(constant.type.dims[d].max);
-  }
-  for (size_t d = 0; d < rank; ++d) {
-    dims[d] = static_cast<size_t>(constant.type.dims[perm[d]].max);
-    strides[d] = from_strides[perm[d]];
-  }
-  const auto* from = static_cast<const char*>(constant.data);
-  if (std::is_sorted(perm.begin(), perm.end())) {
-    return {from, stride * size};
-  }
-  std::string out(stride * size, '\0');
-  std::vector<size_t> index(rank, 0);
-  const size_t run = dims[rank - 1], step = strides[rank - 1];
-  size_t at = 0;
-  char* to = out.data();
-  for (size_t i = 0; i < stride; i += run) {
-    for (size_t j = 0; j < run; ++j, to += size) {
-      std::memcpy(to, from + (at + j * step) * size, size);
-    }
-    for (size_t d = rank - 1; d-- > 0;) {
-      at += strides[d];
-      if (++index[d] < dims[d]) {
-        break;
-      }
-      at -= strides[d] * dims[d];
-      index[d] = 0;
-    }
-  }
-  return out;
-}
-
 Error Lowering::refuse(const ir::Node& node, std::string why) {
   return ir::diagnose(diagnostics_, Error::NotSupported, part_.graph, &node,
                       "the XNNPACK delegate " + std::move(why) + "; the partitioner should not have taken it");
@@ -321,7 +282,7 @@ uint32_t Lowering::add_constant(const ir::Value* value, const ir::Constant& cons
   }
   ValueSpec spec = spec_of(value, form);
   spec.external_file = passes::external_file_of(program(), value);
-  return writer.add_constant(spec, permuted_bytes(constant, perm));
+  return writer.add_constant(spec, passes::permuted_bytes(constant, perm));
 }
 
 uint32_t Lowering::operand_constant(const ir::Value* value, Form form, size_t rank) {
@@ -337,7 +298,7 @@ uint32_t Lowering::operand_constant(const ir::Value* value, Form form, size_t ra
   spec.datatype = datatype_of(padded.type.dtype);
   spec.dims = dims_of(padded.type, form);
   spec.external_file = passes::external_file_of(program(), value);
-  return writer.add_constant(spec, permuted_bytes(padded, perm));
+  return writer.add_constant(spec, passes::permuted_bytes(padded, perm));
 }
 
 uint32_t Lowering::scalar(const ir::TensorType& like, double value) {

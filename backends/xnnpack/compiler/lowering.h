@@ -128,7 +128,4 @@ class Lowering {
   std::vector<uint32_t> output_ids_;
 };
 
-/// Bytes of a constant with its dims permuted: result dim i is dim perm[i] of the constant.
-std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_t>& perm);
-
 }  // namespace et::backends::xnnpack

@@ -283,7 +283,7 @@ Error product_values(Lowering& lowering, const ir::Node& node, const ir::Argumen
   }
   filter.quant.channel_dim = static_cast<int32_t>(channel_dim);
   filter.external_file = passes::external_file_of(program, weight.value());
-  filter_bytes = permuted_bytes(shaped, filter_perm);
+  filter_bytes = passes::permuted_bytes(shaped, filter_perm);
   if (filter.datatype == payload::Datatype_qcint4 || filter.datatype == payload::Datatype_qbint4) {
     filter_bytes = packed_nibbles(filter_bytes);
   }

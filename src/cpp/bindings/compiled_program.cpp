@@ -24,7 +24,7 @@ py::bytes to_bytes(const emit::File& file) {
     throw py::error_already_set();
   }
   auto owned = py::reinterpret_steal<py::bytes>(bytes);
-  runtime::want_huge_pages_within(PyBytes_AS_STRING(bytes), file.nbytes);
+  runtime::want_huge_pages(PyBytes_AS_STRING(bytes), file.nbytes);
   emit::MemorySink sink(PyBytes_AS_STRING(bytes), file.nbytes);
   Error error = Error::Ok;
   {

@@ -1,6 +1,7 @@
 #include "passes/rewrite.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/half.h"
 #include "ir/content_key.h"
@@ -15,6 +16,30 @@ void append(const ir::Constant& constant, std::vector<double>& out) {
   const auto* data = static_cast<const T*>(constant.data);
   for (int64_t i = 0; i < constant.type.numel(); ++i) {
     out.push_back(static_cast<double>(data[i]));
+  }
+}
+
+/// Elements of `kElement` bytes, one after the other, from `from`: along dim d of `sizes` they lie `steps[d]` apart.
+template <size_t kElement>
+void permute(const char* from, const std::vector<size_t>& sizes, const std::vector<size_t>& steps, char* to) {
+  const size_t last = sizes.size() - 1;
+  std::vector<size_t> index(last, 0);
+  while (true) {
+    for (size_t i = 0; i < sizes[last]; ++i, to += kElement) {
+      std::memcpy(to, from + i * steps[last] * kElement, kElement);
+    }
+    size_t d = last;
+    for (; d > 0; --d) {
+      from += steps[d - 1] * kElement;
+      if (++index[d - 1] < sizes[d - 1]) {
+        break;
+      }
+      from -= steps[d - 1] * sizes[d - 1] * kElement;
+      index[d - 1] = 0;
+    }
+    if (d == 0) {
+      return;
+    }
   }
 }
 
@@ -157,6 +182,42 @@ ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view
   ir::Value* value = node->add_result(hint, ir::Type::of(constant.type));
   program.constants.emplace(std::move(name), std::move(constant));
   return value;
+}
+
+std::string permuted_bytes(const void* from, size_t element, const std::vector<int64_t>& dims,
+                           const std::vector<size_t>& perm) {
+  std::vector<size_t> strides(dims.size());
+  size_t count = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    strides[d] = count;
+    count *= static_cast<size_t>(dims[d]);
+  }
+  const auto* const bytes = static_cast<const char*>(from);
+  if (count == 0 || std::is_sorted(perm.begin(), perm.end())) {
+    return {bytes, count * element};
+  }
+  std::vector<size_t> sizes, steps;
+  for (const size_t d : perm) {
+    sizes.push_back(static_cast<size_t>(dims[d]));
+    steps.push_back(strides[d]);
+  }
+  std::string out(count * element, '\0');
+  switch (element) {
+    case 1: permute<1>(bytes, sizes, steps, out.data()); break;
+    case 2: permute<2>(bytes, sizes, steps, out.data()); break;
+    case 4: permute<4>(bytes, sizes, steps, out.data()); break;
+    case 8: permute<8>(bytes, sizes, steps, out.data()); break;
+    default: permute<16>(bytes, sizes, steps, out.data()); break;
+  }
+  return out;
+}
+
+std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_t>& perm) {
+  std::vector<int64_t> dims;
+  for (const ir::Dim& dim : constant.type.dims) {
+    dims.push_back(dim.max);
+  }
+  return permuted_bytes(constant.data, element_size(constant.type.dtype), dims, perm);
 }
 
 std::vector<double> numbers_of(const ir::Constant& constant) {

@@ -87,6 +87,13 @@ ir::Value* add_constant(ir::Program& program, ir::Graph& graph, std::string_view
 /// The elements of a constant of floats or integers; empty for other types.
 std::vector<double> numbers_of(const ir::Constant& constant);
 
+/// The elements at `from`, of `element` bytes each in row-major order of `dims`, with the dims permuted: dim i of the
+/// result is dim `perm[i]`.
+std::string permuted_bytes(const void* from, size_t element, const std::vector<int64_t>& dims,
+                           const std::vector<size_t>& perm);
+/// Those of a constant of static shape.
+std::string permuted_bytes(const ir::Constant& constant, const std::vector<size_t>& perm);
+
 /// Memory for a constant of `type`, zeroed. `*data` points into it until the constant is gone.
 template <typename T = unsigned char>
 ir::Constant new_constant(ir::TensorType type, T** data) {

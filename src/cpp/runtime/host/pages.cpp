@@ -40,23 +40,19 @@ void* map_pages(size_t nbytes, size_t written) {
   if (before < kHugePage) {
     ::munmap(begin + before + size, kHugePage - before);
   }
-  want_huge_pages(begin + before, written < size ? written / kHugePage * kHugePage : size);
+  want_huge_pages(begin + before, written < size ? written : size);
   return begin + before;
 }
 
 void want_huge_pages(void* at, size_t nbytes) {
 #if defined(MADV_HUGEPAGE)
-  ::madvise(at, nbytes, MADV_HUGEPAGE);  // a wish: where it is not granted nothing changes
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(at) % kHugePage) % kHugePage;
+  if (nbytes >= before + kHugePage) {  // a wish: where it is not granted nothing changes
+    ::madvise(static_cast<char*>(at) + before, (nbytes - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
 #else
   static_cast<void>(at), static_cast<void>(nbytes);
 #endif
-}
-
-void want_huge_pages_within(void* at, size_t nbytes) {
-  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(at) % kHugePage) % kHugePage;
-  if (nbytes >= before + kHugePage) {
-    want_huge_pages(static_cast<char*>(at) + before, (nbytes - before) / kHugePage * kHugePage);
-  }
 }
 
 void drop_pages(void* block, size_t nbytes) { ::madvise(block, mapped_size(nbytes), MADV_DONTNEED); }

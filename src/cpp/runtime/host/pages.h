@@ -22,10 +22,9 @@ inline constexpr size_t kHugePage = size_t{2} << 20;
 /// of a huge one, or a quarter of the block, would stay unused. So is what lies behind the first `written` bytes, for a
 /// block of which about so many will be written.
 void* map_pages(size_t nbytes, size_t written = SIZE_MAX);
-/// Requests huge pages where `nbytes` bytes at `at`, whole huge pages of a block, are not written yet.
+/// Requests huge pages for those that lie whole in `nbytes` bytes at `at`, in memory of any allocator, and are not
+/// written yet.
 void want_huge_pages(void* at, size_t nbytes);
-/// The same for those huge pages that lie in memory of any allocator.
-void want_huge_pages_within(void* at, size_t nbytes);
 /// Gives the memory of a block back, not its addresses: what it held is lost, and it can be written again.
 void drop_pages(void* block, size_t nbytes);
 /// Gives a block back; `nbytes` as it was requested.
