@@ -142,7 +142,8 @@ def lowered(name: str, precision: str, programs: Path) -> dict[str, Path]:
     exported: dict[str, Any] = {}
     for method_name, method in MODELS[name]().items():
         if preset := PRESETS[precision]:
-            exported[method_name] = quantizer.quantize(method.module, method.inputs, preset, [method.inputs] * 2)
+            module = method.module.eval()
+            exported[method_name] = quantizer.quantize(module, method.inputs, preset, [method.inputs] * 2)
         else:
             exported[method_name] = method.export()
     programs.mkdir(parents=True, exist_ok=True)

@@ -23,10 +23,10 @@ constexpr bool has_kernel(const ops::Work& work) {
   }
 }
 
-/// Tiles are those of its products of floats. It takes all columns before the next tile of rows: where the caches hold
+/// Tiles are those of its products. It takes all columns before the next tile of rows: where the caches hold
 /// no such matrix, rows of 2 to 200 take 41 to 50 ps a multiplication (AVX2; ours 20). Between 2^21 and 2^22 numbers a
 /// row takes a fifth of a multiplication more for each.
 inline constexpr ops::WorkCosts kCosts = {
-    kCostTable, {{4, 8}, {5, 16}, {7, 32}, {7, 32}, {6, 8}}, &has_kernel, 1 << 22, {1 << 21, 0.2}};
+    kCostTable, {{4, 8, 4}, {5, 16, 8}, {7, 32, 16}, {7, 32, 16}, {6, 8, 4}}, &has_kernel, 1 << 22, {1 << 21, 0.2}};
 
 }  // namespace et::backends::xnnpack

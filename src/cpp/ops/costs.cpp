@@ -43,7 +43,7 @@ double reading_of(const Work& work, double numbers, double tile_rows, const Work
 
 }  // namespace
 
-const WorkCosts kKernelCosts = {kTable, {{1, 2}, {1, 4}, {1, 8}, {1, 8}, {1, 2}}};
+const WorkCosts kKernelCosts = {kTable, {{1, 2, 4}, {1, 4, 8}, {1, 8, 16}, {1, 8, 16}, {1, 2, 4}}};
 
 bool windows_overlap(Span<const int64_t> weight, Span<const int64_t> stride) {
   for (size_t d = 2; d < weight.size() && !stride.empty(); ++d) {
@@ -98,10 +98,9 @@ std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& 
   if (work.rows > 0 && work.columns > 0) {
     const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
     units += work.kind == WorkKind::matmul ? 0 : numbers * reading_of(work, numbers, tile.rows, costs);
-    // Integers fill half as many columns: four bytes of the depth are one number. Their tiles of rows are low but for
-    // those of VNNI.
+    // Tiles of rows of integers are low but for those of VNNI.
     units *= up_to(work.rows, is_floating(work) || isa == TargetIsa::kAvx512 ? tile.rows : 1) / work.rows;
-    units *= up_to(work.columns, is_floating(work) ? tile.columns : std::max(tile.columns / 2, 1.0)) / work.columns;
+    units *= up_to(work.columns, is_floating(work) ? tile.columns : tile.integer_columns) / work.columns;
   }
   if (work.kind == WorkKind::matmul) {
     constexpr double kOfPacking = 8;  // both sides pack the right matrix in each call

@@ -69,9 +69,10 @@ struct WorkCost {
 /// The costs of one side.
 struct WorkCosts {
   Span<const WorkCost> table{};
-  /// Dense products are computed in tiles of so many results, and tiles at the edges whole.
+  /// Dense products are computed in tiles of so many results, and tiles at the edges whole. Four bytes of the depth are
+  /// one number of a tile of integers.
   struct Tile {
-    double rows = 1, columns = 1;
+    double rows = 1, columns = 1, integer_columns = 1;
   } tiles[std::size(kIsaNames)];
   /// Whether it does some work as a kernel, too, without a delegate; null: none.
   bool (*has_kernel)(const Work& work) = nullptr;

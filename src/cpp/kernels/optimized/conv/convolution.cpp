@@ -288,9 +288,9 @@ Error prepare_planes(runtime::PrepareContext& context, Arguments args, void** st
   work.kind = is_transposed ? work.kind : ops::WorkKind::convolution;
   std::swap(work.rows, work.columns);  // windows are the matrix, read and packed once
   // Both sides are packed: 22 to 23 ps a multiplication where others take 18. The cost of transposed ones is measured
-  // so, but for many pixels: each number of the filter takes a nanosecond.
-  const double of_packing = is_transposed ? 1 : 1.25;
-  const double filter_ns = is_transposed ? static_cast<double>(args[kWeight]->to_tensor().numel()) : 0;
+  // so. Both were measured with many pixels, which share what each number of the filter takes.
+  const double of_packing = is_transposed ? 1 : 1.25, ns_of_number = is_transposed ? 1 : 0.5;
+  const double filter_ns = ns_of_number * static_cast<double>(args[kWeight]->to_tensor().numel());
   constexpr double kNsOfClamp = 0.1;  // of a result, in a second pass
   const double clamps = args.size() > kOut ? kNsOfClamp * static_cast<double>(out.to_tensor().numel()) : 0;
   return *state == nullptr

@@ -78,7 +78,9 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
 #pragma GCC unroll 2
     for (size_t v = 0; v < kVectors; ++v) {
       w[v] = hn::LoadU(db, weights + 4 * (quad * kVectors + v) * lanes);
-      __builtin_prefetch(next + quad * share + 4 * v * lanes, 0, 2);
+      if constexpr (kRows > 1) {
+        __builtin_prefetch(next + quad * share + 4 * v * lanes, 0, 2);
+      }
     }
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {

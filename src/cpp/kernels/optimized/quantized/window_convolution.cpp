@@ -11,6 +11,32 @@ namespace {
 
 using namespace ops::arguments::et_quantized_convolution;
 
+/// What it takes to make a row of so many taps and channels.
+double ns_of_row(double taps, double channels) {
+  // Fitted to 1x1, 3x3 and 5x5 with 16 to 128 channels in and 8 to 128 out (docs/lab/kernels.md).
+  constexpr double kNsOfTap = 1.2, kNsOfByte = 0.022, kNsOfWideByte = 0.09;
+  const double bytes = taps * channels;
+  return multiplies_quads() ? (taps == 1 ? 0 : taps * kNsOfTap) + bytes * kNsOfByte : bytes * kNsOfWideByte;
+}
+
+/// Nanoseconds that rows take to be made beyond what the costs of their kind have for it, or less. Those were measured
+/// with one number of taps and channels: few columns share a row among them, and few channels share a tap.
+double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
+  double taps = 1, channels = 0;  // of the large example of benchmarks/operator_costs.py
+  switch (work.kind) {
+    case ops::WorkKind::convolution_3x3: taps = 9, channels = 64; break;
+    case ops::WorkKind::convolution_1x1: channels = 128; break;
+    case ops::WorkKind::convolution: taps = 25, channels = 32; break;
+    default: return 0;
+  }
+  if (p.form == IntegerForm::kPatches) {
+    return 0;  // the transforms were measured with the product
+  }
+  const double measured = ns_of_row(taps, channels) / (taps * channels * channels);  // for a multiplication
+  const double made = ns_of_row(static_cast<double>(p.taps), static_cast<double>(p.group_channels()));
+  return work.rows * static_cast<double>(p.groups) * made - work.units * measured;
+}
+
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   IntegerProduct p{};
   if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p, true)) {
@@ -30,7 +56,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   }
   ops::Work work = work_of_integers(args);
   choose_form(args[kOut]->to_tensor(), &p, &work);
-  ET_RETURN_IF_ERROR(runtime::offer_work(state, work, ops::kKernelCosts));
+  ET_RETURN_IF_ERROR(runtime::offer(state, runtime::cost_here(work, ops::kKernelCosts) + ns_of_rows(p, work)));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
   ET_RETURN_IF_ERROR(pack_integer_product(
       context, {weight.const_data_ptr(), false, is_row_major(*args[kWeight]) && !is_channels_last(*args[kWeight])},
