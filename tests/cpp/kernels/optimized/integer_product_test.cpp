@@ -154,6 +154,28 @@ TEST(IntegerProduct, WindowsOfLines) {
   });
 }
 
+// Windows that are read where they stand (QuadLines): several blocks of an image, images of a batch, lines that are
+// left out, and images that are narrower than what stands beside them.
+TEST(IntegerProduct, WindowsWhereTheyStand) {
+  // clang-format off
+  const IntegerConvolution images[] = {
+      {{3, 128, 50, 40}, {33, 128, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {3, 33, 50, 40}},
+      {{2, 4, 19, 23}, {16, 4, 5, 3}, {2, 1}, {2, 1}, {1, 1}, {2, 16, 10, 23}},
+      {{2, 12, 21, 13}, {40, 12, 3, 3}, {3, 2}, {0, 3}, {2, 1}, {2, 40, 6, 9}},    // dilated downwards
+      {{1, 8, 9, 2}, {17, 8, 3, 4}, {1, 1}, {4, 5}, {1, 1}, {1, 17, 15, 9}},       // mostly beside the image
+      {{1, 4, 1, 6}, {5, 4, 2, 9}, {1, 1}, {3, 9}, {1, 1}, {1, 5, 6, 16}},
+      {{1, 1, 30, 31}, {8, 1, 4, 4}, {4, 4}, {0, 0}, {1, 1}, {1, 8, 7, 7}},        // pixels that no window meets
+      {{1, 3, 17, 30}, {70, 3, 1, 4}, {1, 2}, {0, 1}, {1, 1}, {1, 70, 17, 15}},
+  };
+  // clang-format on
+  for_each_instruction_set([&] {
+    for (const IntegerConvolution& image : images) {
+      expect_equal(image, kChannelsLast, kChannelsLast, 1, kWindows);
+      expect_equal(image, kChannelsLast, kChannelsLast, 1, kWindows, [](int byte) { return weight_of(kEnds, byte); });
+    }
+  });
+}
+
 // Windows of 3x3 by patches (patch_loop.cpp): channels and columns around vectors, patches that end beside the image.
 TEST(IntegerProduct, AnyPatches) {
   std::mt19937 random(35);

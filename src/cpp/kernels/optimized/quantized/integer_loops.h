@@ -8,7 +8,7 @@
 /// | byte_loop.cpp | signed bytes, less a shift | from 2.6 to 3.2 where norms bound the sums, else 4.2; large pairs 7 |
 /// | chain_loop.cpp | unsigned bytes, more by 128 | from 3.3 to 4 where the weights allow it (quad_chains.h), else 7 |
 /// | pair_loop.cpp | 16 bits, less the zero point | 5: two products of 9 and 8 bits never leave 32 |
-/// | quad_loop.cpp | unsigned bytes, more by 128 | 1, of processors that have it (VNNI) |
+/// | quad_loop.cpp | unsigned bytes, more by 128; or lines of the image | 1, of processors that have it (VNNI) |
 /// | patch_loop.cpp | transformed patches of 16 bits, for 2x2 windows of 3x3 | 2.2, and what transforms take |
 #pragma once
 
@@ -62,6 +62,21 @@ bool multiplies_quads();
 size_t quad_row_nbytes(const IntegerProduct& p);
 void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_quads(const IntegerProduct& p, const IntegerBlock& block);
+
+/// Whole lines of an image with what stands beside it, for windows that are read where they stand: each pixel is copied
+/// once, not for each of the windows that have it.
+struct QuadLines {
+  size_t pitch;  ///< bytes of a line
+
+  explicit QuadLines(const IntegerProduct& p);
+  /// A row of a window is whole quads, and lines are neither short nor larger than a cache.
+  static bool fit(const IntegerProduct& p);
+  /// Lines of the image that windows meet which begin in so many others.
+  static size_t halo(const IntegerProduct& p) { return static_cast<size_t>((p.kernel_h - 1) * p.dilation_h + 1); }
+};
+/// Blocks are whole lines of results of one image.
+void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block);
+void multiply_quad_lines(const IntegerProduct& p, const IntegerBlock& block);
 
 /// Numbers of a transformed patch in each channel.
 inline constexpr size_t kPatchPoints = 16;

@@ -325,6 +325,7 @@ struct IntegerLoop {
   size_t row_nbytes, block_nbytes;
   void (*make_rows)(const IntegerProduct& p, const IntegerBlock& block);
   void (*multiply)(const IntegerProduct& p, const IntegerBlock& block);
+  size_t line = 0;  ///< of results, of which a block has whole ones of one image; 0: it has any rows
 };
 
 /// Of 2x2 windows.
@@ -333,10 +334,20 @@ size_t num_patches(const IntegerProduct& p, size_t windows) {
   return windows / static_cast<size_t>(p.out_w * p.out_h) * across * down;
 }
 
+IntegerLoop loop_of_quads(const IntegerProduct& p) {
+  if (!QuadLines::fit(p)) {
+    return {quad_row_nbytes(p), 0, &make_quad_rows, &multiply_quads};
+  }
+  const auto line = static_cast<size_t>(p.out_w), step = static_cast<size_t>(p.stride_h);
+  const QuadLines lines(p);
+  return {(step * lines.pitch + line - 1) / line, QuadLines::halo(p) * lines.pitch, &make_quad_lines,
+          &multiply_quad_lines, line};
+}
+
 IntegerLoop loop_of(const IntegerProduct& p) {
   switch (p.form) {
     case IntegerForm::kPatches: return {patch_row_nbytes(p), 0, &make_patch_rows, &multiply_patches};
-    case IntegerForm::kQuads: return {quad_row_nbytes(p), 0, &make_quad_rows, &multiply_quads};
+    case IntegerForm::kQuads: return loop_of_quads(p);
     case IntegerForm::kBytes: return {byte_row_nbytes(p), byte_block_nbytes(p), &make_byte_rows, &multiply_bytes};
     case IntegerForm::kChains: return {chain_row_nbytes(p), chain_block_nbytes(p), &make_chain_rows, &multiply_chains};
     default: return {pair_row_nbytes(p), pair_block_nbytes(p), &make_pair_rows, &multiply_pairs};
@@ -354,8 +365,11 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t w
   const size_t panels = (p.columns + wide - 1) / wide;
   const size_t least = p.form == IntegerForm::kPatches ? kLeastRows / 3 : kLeastRows;
   const size_t touched = p.form == IntegerForm::kBytes ? byte_row_touched(p) : loop.row_nbytes;
-  const size_t block = std::min(rows, std::max(kBlockBytes / touched, least));
-  const size_t blocks = (rows + block - 1) / block, units = p.groups * blocks * panels;
+  const size_t of_part = loop.line == 0 ? rows : static_cast<size_t>(p.out_h * p.out_w);
+  const size_t wanted = std::min(of_part, std::max(kBlockBytes / touched, least));
+  const size_t block = loop.line == 0 ? wanted : std::max(wanted / loop.line, size_t{1}) * loop.line;
+  const size_t of_a_part = (of_part + block - 1) / block;
+  const size_t blocks = rows / of_part * of_a_part, units = p.groups * blocks * panels;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t worth = windows * p.groups * p.columns * p.depth() / kWorthSharing + 1;
   const size_t chunks = threads == 1 ? 1 : std::min({units, 2 * threads, worth});
@@ -369,8 +383,9 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t w
     for (size_t unit = chunk * units / chunks; unit < end && !context.cancelled(); unit += b.end - b.begin) {
       const size_t of = unit / panels;
       b.group = of / blocks;
-      b.first_row = of % blocks * block;
-      b.rows = std::min(block, rows - b.first_row);
+      const size_t in_part = of % blocks % of_a_part * block;
+      b.first_row = of % blocks / of_a_part * of_part + in_part;
+      b.rows = std::min(block, of_part - in_part);
       b.begin = unit % panels;
       b.end = std::min(panels, b.begin + (end - unit));
       loop.make_rows(p, b);

@@ -57,14 +57,55 @@ void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
   }
 }
 
+/// The lines of the image that a block's windows meet, whole, with zero points beside it.
+void QuadLinesOf(const IntegerProduct& p, const IntegerBlock& block) {
+  const hn::ScalableTag<uint8_t> d;
+  const QuadLines lines(p);
+  const auto results = static_cast<size_t>(p.out_h * p.out_w), line = static_cast<size_t>(p.out_w);
+  const auto pixel = static_cast<int64_t>(p.channels);
+  const int64_t image = static_cast<int64_t>(block.first_row / results);
+  const int64_t top = static_cast<int64_t>(block.first_row % results / line) * p.stride_h - p.pad_h;
+  const auto count = static_cast<int64_t>((block.rows / line - 1) * static_cast<size_t>(p.stride_h) + lines.halo(p));
+  // Of a line: what stands before the image, of it, and behind it.
+  const int64_t width = (p.out_w - 1) * p.stride_w + p.kernel_w;
+  const int64_t begin = HWY_MIN(HWY_MAX(p.pad_w, int64_t{0}), width), skipped = HWY_MAX(-p.pad_w, int64_t{0});
+  const int64_t end = begin + HWY_MAX(HWY_MIN(p.in_w - skipped, width - begin), int64_t{0});
+  const auto zero = static_cast<uint8_t>(static_cast<int8_t>(p.input_zero_point));
+  const auto more = hn::Set(d, uint8_t{128});
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t* const to = block.scratch + static_cast<size_t>(i) * lines.pitch;
+    const int64_t y = top + i;
+    if (y < 0 || y >= p.in_h) {
+      std::memset(to, zero ^ 128, lines.pitch);
+      continue;
+    }
+    const int8_t* const from = p.in + ((image * p.in_h + y) * p.in_w + skipped) * pixel;
+    const auto before = static_cast<size_t>(begin * pixel), behind = static_cast<size_t>(end * pixel);
+    std::memset(to, zero ^ 128, before);
+    std::memset(to + behind, zero ^ 128, lines.pitch - behind);
+    const size_t nbytes = behind - before, whole = nbytes - nbytes % hn::Lanes(d);
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
+    for (size_t b = 0; b < whole; b += hn::Lanes(d)) {
+      hn::StoreU(hn::Xor(hn::LoadU(d, bytes + b), more), d, to + before + b);
+    }
+    hn::StoreN(hn::Xor(hn::LoadN(d, bytes + whole, nbytes - whole), more), d, to + before + whole, nbytes - whole);
+  }
+}
+
+/// Where windows stand: `stride` bytes from one to the next, in parts of `quads` that are `step` bytes apart.
+struct QuadWindows {
+  size_t stride, parts, step, quads;
+};
+
 /// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_tile), of which the
 /// last `left` columns count. Of the next panel the second cache fetches `share` bytes a quad from `next` on.
 template <size_t kRows, size_t kVectors>
-HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const int8_t* weights, size_t row,
-                              size_t column, size_t first, size_t left, const int8_t* next, size_t share) {
+HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& windows, const uint8_t* x,
+                              const int8_t* weights, size_t row, size_t column, size_t first, size_t left,
+                              const int8_t* next, size_t share) {
   const SumTag d;
   const hn::Repartition<int8_t, SumTag> db;
-  const size_t lanes = hn::Lanes(d), stride = stride_of_quads(p), quads = p.quads();
+  const size_t lanes = hn::Lanes(d), stride = windows.stride, quads = windows.quads;
   constexpr size_t kSums = kRows * kVectors;
   constexpr size_t kParts = kSums >= 8 ? 1 : 8 / kSums;  // of the depth, so that no sum waits for the one before
   hn::Vec<SumTag> sums[kParts * kSums];
@@ -94,15 +135,20 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
       }
     }
   };
-  size_t quad = 0;
-  for (; quad + kParts <= quads; quad += kParts) {
+  for (size_t of_window = 0; of_window < windows.parts; ++of_window) {
+    size_t quad = 0;
+    for (; quad + kParts <= quads; quad += kParts) {
 #pragma GCC unroll 8
-    for (size_t part = 0; part < kParts; ++part) {
-      add(quad + part, part);
+      for (size_t part = 0; part < kParts; ++part) {
+        add(quad + part, part);
+      }
     }
-  }
-  for (; quad < quads; ++quad) {
-    add(quad, 0);
+    for (; quad < quads; ++quad) {
+      add(quad, 0);
+    }
+    x += windows.step;
+    weights += 4 * quads * kVectors * lanes;
+    next += quads * share;
   }
 #pragma GCC unroll 16
   for (size_t i = 0; i < kSums; ++i) {
@@ -114,21 +160,36 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const uint8_t* x, const i
   put_tile<kRows, kVectors>(p, row, column, first, left, sums);
 }
 
-/// Panels [begin, end) of a block's group.
-void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  const size_t stride = stride_of_quads(p);
+/// Panels [begin, end) of a block's group. Windows stand in `lines` lines of the results, `line_step` bytes apart.
+HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
+                                size_t lines, size_t line_step) {
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
     const int8_t* const weights = packed + column * 4 * p.quads();
     const size_t of_a_quad = 4 * kVectors * hn::Lanes(SumTag()), nbytes = of_a_quad * p.quads();
-    for_even_tiles<8>(block.rows, [&](auto height, size_t row) HWY_ATTR {
-      constexpr size_t kRows = decltype(height)::value;
-      multiply_tile<kRows, kVectors>(p, block.scratch + row * stride, weights, block.first_row + row, column,
-                                     block.group * p.columns + first, left,
-                                     weights + nbytes + row * nbytes / block.rows, kRows * of_a_quad / block.rows);
-    });
+    const size_t of_a_line = block.rows / lines;
+    for (size_t line = 0; line < lines; ++line) {
+      for_even_tiles<8>(of_a_line, [&](auto height, size_t at) HWY_ATTR {
+        constexpr size_t kRows = decltype(height)::value;
+        const size_t row = line * of_a_line + at;
+        multiply_tile<kRows, kVectors>(p, windows, block.scratch + line * line_step + at * windows.stride, weights,
+                                       block.first_row + row, column, block.group * p.columns + first, left,
+                                       weights + nbytes + row * nbytes / block.rows, kRows * of_a_quad / block.rows);
+      });
+    }
   });
+}
+
+void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
+  multiply_panels(p, block, {stride_of_quads(p), 1, 0, p.quads()}, 1, 0);
+}
+
+void QuadLinePanels(const IntegerProduct& p, const IntegerBlock& block) {
+  const QuadLines lines(p);
+  const auto parts = static_cast<size_t>(p.kernel_h), step = static_cast<size_t>(p.stride_w) * p.channels;
+  multiply_panels(p, block, {step, parts, static_cast<size_t>(p.dilation_h) * lines.pitch, p.quads() / parts},
+                  block.rows / static_cast<size_t>(p.out_w), static_cast<size_t>(p.stride_h) * lines.pitch);
 }
 
 #else
@@ -136,6 +197,8 @@ void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
 size_t HasQuads() { return 0; }
 void QuadRows(const IntegerProduct&, const IntegerBlock&) {}
 void QuadPanels(const IntegerProduct&, const IntegerBlock&) {}
+void QuadLinesOf(const IntegerProduct&, const IntegerBlock&) {}
+void QuadLinePanels(const IntegerProduct&, const IntegerBlock&) {}
 
 #endif
 
@@ -149,12 +212,33 @@ HWY_EXPORT(HasQuads);
 HWY_EXPORT(IntegerLanes);
 HWY_EXPORT(QuadPanels);
 HWY_EXPORT(QuadRows);
+HWY_EXPORT(QuadLinesOf);
+HWY_EXPORT(QuadLinePanels);
 
 size_t integer_lanes() { return HWY_DYNAMIC_DISPATCH(IntegerLanes)(); }
 bool multiplies_quads() { return HWY_DYNAMIC_DISPATCH(HasQuads)() != 0; }
 size_t quad_row_nbytes(const IntegerProduct& p) { return stride_of_quads(p); }
 void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadRows)(p, block); }
 void multiply_quads(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadPanels)(p, block); }
+
+QuadLines::QuadLines(const IntegerProduct& p) {
+  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels;
+  pitch = (nbytes + 63) / 64 * 64;
+  pitch += pitch % 1024 == 0 ? 64 : 0;  // lines do not meet in one set of a cache
+}
+bool QuadLines::fit(const IntegerProduct& p) {
+  constexpr int64_t kLeastWidth = 6;
+  constexpr size_t kMostBytes = 1 << 20;
+  return p.taps > 1 && p.groups == 1 && p.dilation_w == 1 && static_cast<size_t>(p.kernel_w) * p.channels % 4 == 0 &&
+         p.stride_w <= p.kernel_w && p.stride_h <= p.kernel_h && p.out_w >= kLeastWidth &&
+         halo(p) * QuadLines(p).pitch <= kMostBytes;
+}
+void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(QuadLinesOf)(p, block);
+}
+void multiply_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {
+  HWY_DYNAMIC_DISPATCH(QuadLinePanels)(p, block);
+}
 
 }  // namespace et::kernels::optimized::quantized
 #endif  // HWY_ONCE

@@ -33,8 +33,12 @@ double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
     return 0;  // the transforms were measured with the product
   }
   const double measured = ns_of_row(taps, channels) / (taps * channels * channels);  // for a multiplication
-  const double made = ns_of_row(static_cast<double>(p.taps), static_cast<double>(p.group_channels()));
-  return work.rows * static_cast<double>(p.groups) * made - work.units * measured;
+  const bool in_lines = multiplies_quads() && QuadLines::fit(p);
+  const double made = in_lines ? ns_of_row(1, static_cast<double>(p.channels) * static_cast<double>(p.stride_h))
+                               : ns_of_row(static_cast<double>(p.taps), static_cast<double>(p.group_channels()));
+  // A lone vector of columns waits for its rows: an eighth more.
+  const double alone = in_lines && p.columns <= integer_lanes() ? runtime::cost_here(work, ops::kKernelCosts) / 8 : 0;
+  return work.rows * static_cast<double>(p.groups) * made - work.units * measured + alone;
 }
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
@@ -55,7 +59,9 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
     return Error::NotSupported;  // depthwise.cpp
   }
   ops::Work work = work_of_integers(args);
-  choose_form(args[kOut]->to_tensor(), &p, &work);
+  const Tensor out = args[kOut]->to_tensor();
+  p.out_h = out.dim() == 3 ? 1 : out.size(2), p.out_w = out.size(out.dim() - 1);  // at most, for the choice
+  choose_form(out, &p, &work);
   ET_RETURN_IF_ERROR(runtime::offer(state, runtime::cost_here(work, ops::kKernelCosts) + ns_of_rows(p, work)));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
   ET_RETURN_IF_ERROR(pack_integer_product(
