@@ -183,8 +183,9 @@ class Call {
   /// The last tensor's bytes become what `change` makes of them.
   template <typename Change>
   Call& change_bytes(Change change) {
-    for (char& byte : tensors_.back().bytes) {
-      byte = static_cast<char>(change(static_cast<signed char>(byte)));
+    OwnedTensor& t = tensors_.back();
+    for (size_t i = 0; i < t.impl.nbytes(); ++i) {
+      t.bytes[i] = static_cast<char>(change(static_cast<signed char>(t.bytes[i])));
     }
     return *this;
   }
