@@ -59,9 +59,12 @@ struct Packing {
       unpack_nibbles(static_cast<const uint8_t*>(matrix->numbers) + column * packed_count(depth), depth, buffer);
       from = buffer;
     }
+    const auto width = static_cast<size_t>(product->kernel_w);
+    const size_t gap = product->padded_row == 0 ? 0 : product->padded_row - width * channels;  // stays zero
     for (size_t t = 0; t < taps; ++t) {
+      int8_t* const tap = to + t * channels + t / width * gap;
       for (size_t c = 0; c < channels; ++c) {
-        to[t * channels + c] = from[matrix->has_channels_first ? c * taps + t : t * channels + c];
+        tap[c] = from[matrix->has_channels_first ? c * taps + t : t * channels + c];
       }
     }
   }
@@ -281,7 +284,8 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
                         (p.form == IntegerForm::kPatches ? 4 : 0) | (are_bytes_faster(p) ? 8 : 0);
   const runtime::SharedCache::Key key{
       &kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
-      matrix.row != nullptr ? matrix.row->key() | form : uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
+      matrix.row != nullptr ? matrix.row->key() | form
+                            : uint64_t{p.padded_row} << 52 | uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   p.form = static_cast<const PackedHeader*>(packed)->form;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);

@@ -44,7 +44,9 @@ struct IntegerProduct : RowConvolution {
   bool gives_floats;      ///< `scales` are the matrix's then
   const int32_t* biases;  ///< [groups][columns up to whole vectors]; of floats: what a row's zero point is times
   const float* scales;    ///< the same, in units of the output's
-  FloatResults floats;    ///< of a call
+  /// Numbers of a row of a window, padded to whole quads; 0: a window's numbers have no gaps. Only kQuads has such.
+  size_t padded_row = 0;
+  FloatResults floats;  ///< of a call
 
   size_t group_channels() const { return channels / groups; }
   /// Windows are rows of the image. (Of a transposed one they may be fewer, or stand beside it.)
@@ -55,7 +57,7 @@ struct IntegerProduct : RowConvolution {
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
   size_t group_pairs() const { return (group_channels() + 1) / 2; }
-  size_t quads() const { return (depth() + 3) / 4; }
+  size_t quads() const { return padded_row == 0 ? (depth() + 3) / 4 : static_cast<size_t>(kernel_h) * padded_row / 4; }
 };
 
 /// One whose windows are rows of `depth` numbers.

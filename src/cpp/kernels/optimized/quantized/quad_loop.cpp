@@ -221,17 +221,30 @@ size_t quad_row_nbytes(const IntegerProduct& p) { return stride_of_quads(p); }
 void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadRows)(p, block); }
 void multiply_quads(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadPanels)(p, block); }
 
+namespace {
+/// Windows of neighbours, which share pixels.
+bool has_windows(const IntegerProduct& p) {
+  return multiplies_quads() && p.taps > 1 && p.groups == 1 && p.dilation_w == 1 && p.stride_w <= p.kernel_w &&
+         p.stride_h <= p.kernel_h;
+}
+}  // namespace
+
 QuadLines::QuadLines(const IntegerProduct& p) {
-  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels;
+  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels + 3;  // of a quad
   pitch = (nbytes + 63) / 64 * 64;
   pitch += pitch % 1024 == 0 ? 64 : 0;  // lines do not meet in one set of a cache
 }
 bool QuadLines::fit(const IntegerProduct& p) {
   constexpr int64_t kLeastWidth = 6;
   constexpr size_t kMostBytes = 1 << 20;
-  return p.taps > 1 && p.groups == 1 && p.dilation_w == 1 && static_cast<size_t>(p.kernel_w) * p.channels % 4 == 0 &&
-         p.stride_w <= p.kernel_w && p.stride_h <= p.kernel_h && p.out_w >= kLeastWidth &&
-         halo(p) * QuadLines(p).pitch <= kMostBytes;
+  return p.padded_row != 0 || (has_windows(p) && static_cast<size_t>(p.kernel_w) * p.channels % 4 == 0 &&
+                               p.out_w >= kLeastWidth && halo(p) * QuadLines(p).pitch <= kMostBytes);
+}
+size_t QuadLines::padded_row(const IntegerProduct& p) {
+  constexpr size_t kMost = 4096;  // 12 bits of a key
+  const size_t width = static_cast<size_t>(p.kernel_w) * p.channels, padded = (width + 3) / 4 * 4;
+  // A third more products at most: 3 numbers to 4, 9 to 12.
+  return has_windows(p) && padded != width && 3 * padded <= 4 * width && padded < kMost ? padded : 0;
 }
 void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {
   HWY_DYNAMIC_DISPATCH(QuadLinesOf)(p, block);

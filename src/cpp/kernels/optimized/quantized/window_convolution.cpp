@@ -32,13 +32,21 @@ double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
   if (p.form == IntegerForm::kPatches) {
     return 0;  // the transforms were measured with the product
   }
-  const double measured = ns_of_row(taps, channels) / (taps * channels * channels);  // for a multiplication
-  const bool in_lines = multiplies_quads() && QuadLines::fit(p);
-  const double made = in_lines ? ns_of_row(1, static_cast<double>(p.channels) * static_cast<double>(p.stride_h))
-                               : ns_of_row(static_cast<double>(p.taps), static_cast<double>(p.group_channels()));
-  // A lone vector of columns waits for its rows: an eighth more.
-  const double alone = in_lines && p.columns <= integer_lanes() ? runtime::cost_here(work, ops::kKernelCosts) / 8 : 0;
-  return work.rows * static_cast<double>(p.groups) * made - work.units * measured + alone;
+  const double windows = work.rows * static_cast<double>(p.groups);
+  const double measured = work.units * ns_of_row(taps, channels) / (taps * channels * channels);
+  if (!QuadLines::fit(p)) {
+    return windows * ns_of_row(static_cast<double>(p.taps), static_cast<double>(p.group_channels())) - measured;
+  }
+  // Each pixel is made once; what the table has for a call goes with the rows. What rows are padded by is multiplied,
+  // and a lone vector of columns waits for its rows, an eighth more.
+  constexpr double kNsOfCall = 500;
+  ops::Work none = work;
+  none.units = 0;
+  const double of_call = runtime::cost_here(none, ops::kKernelCosts);
+  const double more = static_cast<double>(4 * p.quads()) / static_cast<double>(p.depth()) - 1 +
+                      (p.columns <= integer_lanes() ? 0.125 : 0);
+  return windows * ns_of_row(1, static_cast<double>(p.channels) * static_cast<double>(p.stride_h)) - measured +
+         kNsOfCall - of_call + more * (runtime::cost_here(work, ops::kKernelCosts) - of_call);
 }
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
@@ -58,6 +66,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   if (groups > 1 && p.columns < 4) {
     return Error::NotSupported;  // depthwise.cpp
   }
+  p.padded_row = QuadLines::padded_row(p);
   ops::Work work = work_of_integers(args);
   const Tensor out = args[kOut]->to_tensor();
   p.out_h = out.dim() == 3 ? 1 : out.size(2), p.out_w = out.size(out.dim() - 1);  // at most, for the choice
