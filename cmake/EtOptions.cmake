@@ -98,8 +98,6 @@ if(ET_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")  # assertions stay on
   set(CMAKE_C_FLAGS_RELEASE "-O1")
   set(ET_TEST_OPTIMIZE -O0)
-  # Checks of arithmetic are for the code under test: they are a third of a test's compile time.
-  set(ET_TEST_SANITIZE -fno-sanitize=undefined)
 endif()
 
 find_program(ET_CCACHE ccache)

@@ -109,7 +109,7 @@ function(et_need_xnnpack)
   target_link_libraries(et_third_party::xnnpack INTERFACE
     et_third_party::xnnpack_microkernels et_third_party::cpuinfo et_threads m)  # et_threads: pthreadpool's functions
   # An object has a dozen kernels, a section each: those that no table names are left out.
-  target_link_options(et_third_party::xnnpack INTERFACE $<$<CXX_COMPILER_ID:GNU,Clang>:-Wl,--gc-sections>)
+  target_link_options(et_third_party::xnnpack INTERFACE $<$<PLATFORM_ID:Linux>:-Wl,--gc-sections>)
   if(ET_BUILD_PYTHON AND cpuinfo MATCHES "[.]so")  # stands beside the extension module in the wheel
     install(FILES ${cpuinfo} DESTINATION executorch_py COMPONENT python)
   endif()

@@ -179,6 +179,17 @@ TEST(IntegerProduct, WindowsWhereTheyStand) {
   });
 }
 
+// One constant in two shapes whose rows are padded alike: 7x6 and 6x7 taps of a channel are 56 and 48 numbers.
+TEST(IntegerProduct, OneConstantInTwoShapesIsPackedTwice) {
+  for_each_instruction_set([] {
+    for (const int64_t rows : {7, 6}) {
+      const int64_t columns = 13 - rows;
+      expect_equal({{1, 1, 20, 21}, {8, 1, rows, columns}, {1, 1}, {0, 0}, {1, 1}, {1, 8, 21 - rows, 22 - columns}},
+                   kChannelsLast, kChannelsLast, 1, kWindows);
+    }
+  });
+}
+
 // Windows of 3x3 by patches (patch_loop.cpp): channels and columns around vectors, patches that end beside the image.
 TEST(IntegerProduct, AnyPatches) {
   std::mt19937 random(35);

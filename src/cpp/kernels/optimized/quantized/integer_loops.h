@@ -69,9 +69,10 @@ struct QuadLines {
   size_t pitch;  ///< bytes of a line
 
   explicit QuadLines(const IntegerProduct& p);
-  /// A row of a window is whole quads, and lines are neither short nor larger than a cache; or it is padded to them.
+  /// A row of a window is whole quads, and lines are neither short nor larger than a block; or it is padded to them.
   static bool fit(const IntegerProduct& p);
-  /// `padded_row` of such a product: that of few channels, whose pixels are no whole quads. Otherwise 0.
+  /// `padded_row` of such a product: that of few channels, whose pixels are no whole quads. Otherwise 0. Decided once,
+  /// by the largest image.
   static size_t padded_row(const IntegerProduct& p);
   /// Lines of the image that windows meet which begin in so many others.
   static size_t halo(const IntegerProduct& p) { return static_cast<size_t>((p.kernel_h - 1) * p.dilation_h + 1); }

@@ -282,10 +282,12 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   std::fill_n(scales, padded, 0.0f);
   const uint64_t form = (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) |
                         (p.form == IntegerForm::kPatches ? 4 : 0) | (are_bytes_faster(p) ? 8 : 0);
-  const runtime::SharedCache::Key key{
-      &kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
-      matrix.row != nullptr ? matrix.row->key() | form
-                            : uint64_t{p.padded_row} << 52 | uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
+  // With taps, depth and columns it says how rows are padded; padded_row() bounds it.
+  const uint64_t width = p.padded_row == 0 ? 0 : static_cast<uint64_t>(p.kernel_w);
+  const runtime::SharedCache::Key key{&kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
+                                      matrix.row != nullptr
+                                          ? matrix.row->key() | form
+                                          : width << 52 | uint64_t{p.groups} << 36 | uint64_t{p.taps} << 4 | form};
   ET_TRY(void* const packed, context.shared()->get_or_create(key, &pack, &packing, nullptr));
   p.form = static_cast<const PackedHeader*>(packed)->form;
   p.packed = static_cast<const char*>(packed) + sizeof(PackedHeader);

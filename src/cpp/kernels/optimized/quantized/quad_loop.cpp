@@ -227,6 +227,11 @@ bool has_windows(const IntegerProduct& p) {
   return multiplies_quads() && p.taps > 1 && p.groups == 1 && p.dilation_w == 1 && p.stride_w <= p.kernel_w &&
          p.stride_h <= p.kernel_h;
 }
+/// A block has whole lines, which threads do not share: a signal of one line is short.
+bool are_small(const IntegerProduct& p) {
+  const size_t most = p.out_h == 1 ? 32 << 10 : 192 << 10;
+  return QuadLines::halo(p) * QuadLines(p).pitch <= most;
+}
 }  // namespace
 
 QuadLines::QuadLines(const IntegerProduct& p) {
@@ -236,15 +241,14 @@ QuadLines::QuadLines(const IntegerProduct& p) {
 }
 bool QuadLines::fit(const IntegerProduct& p) {
   constexpr int64_t kLeastWidth = 6;
-  constexpr size_t kMostBytes = 1 << 20;
   return p.padded_row != 0 || (has_windows(p) && static_cast<size_t>(p.kernel_w) * p.channels % 4 == 0 &&
-                               p.out_w >= kLeastWidth && halo(p) * QuadLines(p).pitch <= kMostBytes);
+                               p.out_w >= kLeastWidth && are_small(p));
 }
 size_t QuadLines::padded_row(const IntegerProduct& p) {
-  constexpr size_t kMost = 4096;  // 12 bits of a key
+  constexpr size_t kMost = 4096;  // so is kernel_w: 12 bits of a key
   const size_t width = static_cast<size_t>(p.kernel_w) * p.channels, padded = (width + 3) / 4 * 4;
   // A third more products at most: 3 numbers to 4, 9 to 12.
-  return has_windows(p) && padded != width && 3 * padded <= 4 * width && padded < kMost ? padded : 0;
+  return has_windows(p) && padded != width && 3 * padded <= 4 * width && padded < kMost && are_small(p) ? padded : 0;
 }
 void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {
   HWY_DYNAMIC_DISPATCH(QuadLinesOf)(p, block);

@@ -1,6 +1,8 @@
 // et::quantized_convolution with a constant int8 filter, in groups or not, on channels-last images and lines of int8:
 // each window is a row of a product (integer_product.h). Sums, scales and rounding are those of the plain kernel
 // (docs/reference/numerics.md), bit for bit.
+#include <algorithm>
+
 #include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
@@ -29,8 +31,8 @@ double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
     case ops::WorkKind::convolution: taps = 25, channels = 32; break;
     default: return 0;
   }
-  if (p.form == IntegerForm::kPatches) {
-    return 0;  // the transforms were measured with the product
+  if (p.form == IntegerForm::kPatches || runtime::this_isa() == ops::TargetIsa::kAmx) {
+    return 0;  // the transforms were measured with the product; the costs are those of tiles
   }
   const double windows = work.rows * static_cast<double>(p.groups);
   const double measured = work.units * ns_of_row(taps, channels) / (taps * channels * channels);
@@ -66,12 +68,13 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   if (groups > 1 && p.columns < 4) {
     return Error::NotSupported;  // depthwise.cpp
   }
-  p.padded_row = QuadLines::padded_row(p);
   ops::Work work = work_of_integers(args);
   const Tensor out = args[kOut]->to_tensor();
   p.out_h = out.dim() == 3 ? 1 : out.size(2), p.out_w = out.size(out.dim() - 1);  // at most, for the choice
+  p.padded_row = QuadLines::padded_row(p);
   choose_form(out, &p, &work);
-  ET_RETURN_IF_ERROR(runtime::offer(state, runtime::cost_here(work, ops::kKernelCosts) + ns_of_rows(p, work)));
+  const double cost = runtime::cost_here(work, ops::kKernelCosts) + ns_of_rows(p, work);
+  ET_RETURN_IF_ERROR(runtime::offer(state, std::max(cost, 0.0)));
   ET_RETURN_IF_ERROR(add_pixel_beside(context, 0, &p));
   ET_RETURN_IF_ERROR(pack_integer_product(
       context, {weight.const_data_ptr(), false, is_row_major(*args[kWeight]) && !is_channels_last(*args[kWeight])},
