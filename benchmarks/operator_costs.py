@@ -1,7 +1,7 @@
 """Measures what operators cost in our kernels and in XNNPACK, and writes the tables that choose.
 
     export ET_LIBRARY_KERNELS=off                                                  # our kernels alone
-    ET_MAX_ISA=avx2 python -m benchmarks.operator_costs --measure build/costs      # once for each instruction set
+    ET_MAX_ISA=avx2 python -m benchmarks.operator_costs --measure build/costs      # for each instruction set
     python -m benchmarks.operator_costs --write build/costs   # the two tables; rows that were not measured stay
 
 Both tables serve twice: a load takes the kernel that costs the least, and a lowering compares the delegate with the
@@ -11,9 +11,9 @@ An operator's cost is a number of nanoseconds for the call and one of picosecond
 multiplication of a product or a convolution, an element of anything else. Both come from a small and a large example.
 Each example stands in a chain of two and in a chain of six, and a quarter of the difference is the operator: what the
 chain has at its ends falls out. The sides run in turn on one thread; a time is the least of several blocks of that
-thread's processor time.
+thread's processor time. To measure again adds a run; of three or five the one with the median ratio counts.
 
-Columns of processors that nobody measured are derived from others (`derived`), and the tables say so.
+The column of Arm, which nobody measured, is derived (`derived`), and the tables say so.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ TABLES = {
     "kernels": ROOT / "src/cpp/ops/kernel_costs.def",
     "delegate": ROOT / "backends/xnnpack/costs/costs.def",
 }
-ISAS = ("sse4.1", "avx2", "avx512")  # measured
+ISAS = ("sse4.1", "avx2", "avx512", "amx")  # measured; that of Arm is derived
 LENGTHS = (2, 6)
+
+Run = dict[str, list[float]]  # side -> nanoseconds of a call, picoseconds of a unit
+Figures = dict[str, dict[str, dict[str, Run]]]  # set, numbers, kind
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,7 @@ def measured(kind: str, numbers: str, programs: Path) -> dict[str, list[float]]:
 
 
 def measure(folder: Path, wanted: list[str], dtypes: list[str]) -> None:
-    """Writes or corrects a file of the folder: costs of the kinds in these numbers under the limit of ET_MAX_ISA."""
+    """Adds a run to a file of the folder: costs of the kinds in these numbers under the limit of ET_MAX_ISA."""
     if os.environ.get("ET_LIBRARY_KERNELS") != "off":
         sys.exit("operator_costs: set ET_LIBRARY_KERNELS=off, so that our kernels are measured and not the library's")
     isa = os.environ["ET_MAX_ISA"]
@@ -245,25 +248,18 @@ def measure(folder: Path, wanted: list[str], dtypes: list[str]) -> None:
     programs.mkdir(parents=True, exist_ok=True)
     et.set_num_threads(1)
     path = folder / f"{isa}.json"
-    costs: dict[str, dict[str, dict[str, list[float]]]] = json.loads(path.read_text()) if path.exists() else {}
+    runs: dict[str, dict[str, list[Run]]] = json.loads(path.read_text()) if path.exists() else {}
     for numbers, kinds in (("float", tuple(EXAMPLES)), *((name, kinds) for name, (_, kinds) in INTEGER.items())):
         for kind in (kind for kind in kinds if kind in wanted and numbers in dtypes):
-            found = costs.setdefault(numbers, {})[kind] = measured(kind, numbers, programs)
+            found = measured(kind, numbers, programs)
+            runs.setdefault(numbers, {}).setdefault(kind, []).append(found)
             text = "   ".join(f"{side} {call:8.0f} ns + {unit:9.2f} ps" for side, (call, unit) in found.items())
             print(f"{isa:7} {numbers:7} {kind:16} {text}", flush=True)
-            path.write_text(json.dumps(costs, indent=1) + "\n")
+            path.write_text(json.dumps(runs, indent=1) + "\n")
 
 
-#: Dense products, which tiles of integers (AMX) and a second unit for 64 bytes change.
-DENSE = ("convolution_3x3", "convolution_1x1", "convolution", "line_1x1", "linear")
-#: (element type, side) -> of the library's time without tiles, on a processor with AMX (docs/lab/kernels.md).
-WITH_TILES = {("float", "kernels"): 0.82, ("float", "delegate"): 1.0, ("int8", "kernels"): 0.26,
-              ("int8", "delegate"): 0.42, ("dynamic", "kernels"): 1.0, ("dynamic", "delegate"): 0.42}  # fmt: skip
 #: Vectors of Arm are half as long as those of AVX2.
 OF_ARM = 2.0
-
-
-Figures = dict[str, dict[str, dict[str, dict[str, list[float]]]]]  # set, numbers, kind, side
 
 
 def known(folder: Path) -> tuple[Figures, set[tuple[str, str]]]:
@@ -279,19 +275,26 @@ def known(folder: Path) -> tuple[Figures, set[tuple[str, str]]]:
     for isa in ISAS:
         file = folder / f"{isa}.json"
         for dtype, kinds in (json.loads(file.read_text()) if file.exists() else {}).items():
-            found[isa][dtype].update(kinds)
+            found[isa][dtype].update({kind: usual(kind, runs) for kind, runs in kinds.items()})
             measured_rows |= {(dtype, kind) for kind in kinds}
     return found, measured_rows
 
 
+def usual(kind: str, runs: list[Run]) -> Run:
+    """The run whose ratio of both sides is the median, at the large example: neighbours of a machine change ratios."""
+    ratios = {i: cost(kind, run["kernels"]) / max(cost(kind, run["delegate"]), 1.0) for i, run in enumerate(runs)}
+    return runs[sorted(ratios, key=ratios.__getitem__)[len(runs) // 2]]
+
+
+def cost(kind: str, figures: list[float]) -> float:
+    """Nanoseconds of the large example."""
+    return figures[0] + figures[1] * EXAMPLES[kind][1].units * 1e-3
+
+
 def derived(found: Figures, dtype: str, kind: str, side: str) -> list[float]:
-    """The figures of a row, with the columns that were not measured: amx from avx512, arm from avx2."""
+    """The figures of a row, with the column that was not measured: arm from avx2."""
     figures = [figure for isa in ISAS for figure in found[isa][dtype][kind][side]]
-    amx = found["avx512"][dtype][kind][side]
-    if kind in DENSE:
-        of = "delegate" if dtype == "int8" or kind == "line_1x1" else side
-        amx = [figure * WITH_TILES[dtype, side] for figure in found["avx512"][dtype][kind][of]]
-    return [*figures, *amx, *(figure * OF_ARM for figure in found["avx2"][dtype][kind][side])]
+    return [*figures, *(figure * OF_ARM for figure in found["avx2"][dtype][kind][side])]
 
 
 def write(folder: Path) -> None:

@@ -183,7 +183,8 @@ TEST(WindowConvolution, TakesOnlyWhatItIsMadeFor) {
   const Convolution plain{1, 32, 18, 25, 25, 3, 3, 2, 2, 1, 1};
   EXPECT_TRUE(fits(plain, {}));
   EXPECT_FALSE(fits({1, 32, 18, 25, 25, 3, 3, 2, 2, 3, 1}, {}));  // windows that see nothing of the image
-  if (runtime::this_isa() != ops::TargetIsa::kArm) {              // its tiles have 8 columns
+  // Tiles of Arm have 8 columns. Processors with AMX compute 32 faster than ours compute 24 (measured, costs.def).
+  if (runtime::this_isa() != ops::TargetIsa::kArm && runtime::this_isa() != ops::TargetIsa::kAmx) {
     EXPECT_EQ(chosen(plain, {}), kPriority) << "a library computes 32 columns";
   }
   EXPECT_EQ(chosen({1, 3, 64, 224, 224, 7, 7, 2, 2, 3, 3}, {}), kPriority) << "a library reads 5 MB of pointers";

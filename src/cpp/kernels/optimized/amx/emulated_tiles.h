@@ -4,7 +4,7 @@
 /// For: tile_instructions.h. Not for: computing anything in earnest; a tile takes thousands of instructions here.
 ///
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
-///         TDPBSSD, TDPBF16PS.
+///         TDPBSSD, TDPBUSD, TDPBF16PS.
 #pragma once
 
 #include <cstdlib>
@@ -46,8 +46,9 @@ class EmulatedTiles {
     std::memset(tiles_[tile], 0, kTileBytes);
   }
 
+  template <typename Left>
   void multiply_integers(size_t sum, size_t left, size_t right) {
-    multiply<int32_t, int8_t>(sum, left, right, [](int32_t total, const int8_t* a, const int8_t* b) {
+    multiply<int32_t, Left, int8_t>(sum, left, right, [](int32_t total, const Left* a, const int8_t* b) {
       auto wrapped = static_cast<uint32_t>(total);
       for (size_t i = 0; i < 4; ++i) {
         wrapped += static_cast<uint32_t>(int32_t{a[i]} * int32_t{b[i]});
@@ -56,7 +57,7 @@ class EmulatedTiles {
     });
   }
   void multiply_bfloat16(size_t sum, size_t left, size_t right) {
-    multiply<float, BFloat16>(sum, left, right, [](float total, const BFloat16* a, const BFloat16* b) {
+    multiply<float, BFloat16, BFloat16>(sum, left, right, [](float total, const BFloat16* a, const BFloat16* b) {
       return total + (static_cast<float>(a[0]) * static_cast<float>(b[0]) +
                       static_cast<float>(a[1]) * static_cast<float>(b[1]));
     });
@@ -71,14 +72,15 @@ class EmulatedTiles {
   bool is_configured(size_t tile) const { return shapes_.palette == 1 && shapes_.rows[tile] > 0; }
 
   /// sum[m, n] = add(sum[m, n], the four bytes left[m, k], the four bytes right[k, n]) for each k in turn.
-  template <typename Sum, typename Factor, typename Add>
+  template <typename Sum, typename Left, typename Right, typename Add>
   void multiply(size_t sum, size_t left, size_t right, Add add) {
     require(is_configured(sum) && is_configured(left) && is_configured(right) &&
             shapes_.rows[sum] == shapes_.rows[left] && shapes_.bytes[sum] == shapes_.bytes[right] &&
             shapes_.bytes[left] == 4 * shapes_.rows[right]);
     for (size_t m = 0; m < shapes_.rows[sum]; ++m) {
       for (size_t k = 0; k < shapes_.rows[right]; ++k) {
-        Factor a[4 / sizeof(Factor)], b[4 / sizeof(Factor)];
+        Left a[4 / sizeof(Left)];
+        Right b[4 / sizeof(Right)];
         std::memcpy(a, tiles_[left][m] + 4 * k, 4);
         for (size_t n = 0; n < shapes_.bytes[sum] / 4u; ++n) {
           std::memcpy(b, tiles_[right][k] + 4 * n, 4);

@@ -335,7 +335,9 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   auto* const made = new (memory) DynamicProduct{};
   made->weight = w;
   *state = made;
-  if (w.groups == 1 && !w.is_packed && !HWY_DYNAMIC_DISPATCH(MultipliesBytes)()) {
+  constexpr double kLeastTileRows = 8;  // fewer wait for the weights, which these loops read as fast
+  const bool has_tiles = unit_of_quads() > 1 && work.rows >= kLeastTileRows;
+  if (w.groups == 1 && !w.is_packed && (has_tiles || !HWY_DYNAMIC_DISPATCH(MultipliesBytes)())) {
     return pack_integers(context, w, &made->integers);
   }
   Packing packing{&w, &context};

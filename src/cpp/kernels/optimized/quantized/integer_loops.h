@@ -8,7 +8,7 @@
 /// | byte_loop.cpp | signed bytes, less a shift | from 2.6 to 3.2 where norms bound the sums, else 4.2; large pairs 7 |
 /// | chain_loop.cpp | unsigned bytes, more by 128 | from 3.3 to 4 where the weights allow it (quad_chains.h), else 7 |
 /// | pair_loop.cpp | 16 bits, less the zero point | 5: two products of 9 and 8 bits never leave 32 |
-/// | quad_loop.cpp | unsigned bytes, more by 128; or lines of the image | 1, of processors that have it (VNNI) |
+/// | quad_loop.cpp | unsigned bytes, more by 128; or lines of the image | 1 where VNNI is, 1/16 where AMX is |
 /// | patch_loop.cpp | transformed patches of 16 bits, for 2x2 windows of 3x3 | 2.2, and what transforms take |
 #pragma once
 
@@ -56,6 +56,9 @@ void pack_bytes(const IntegerProduct& p, const int8_t* weights, char* to);
 const int32_t* sums_of_record(const char* record);  ///< of each column's weights
 void make_byte_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_bytes(const IntegerProduct& p, const IntegerBlock& block);
+
+/// Bytes of a block's rows: half of a second cache.
+inline constexpr size_t kBlockBytes = 192 << 10;
 
 /// False where the processor does not multiply four bytes at a time.
 bool multiplies_quads();

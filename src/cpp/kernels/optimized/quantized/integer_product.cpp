@@ -272,6 +272,7 @@ void choose_form(const Tensor& out, IntegerProduct* product, ops::Work* work) {
 
 Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix& matrix, IntegerProduct* product) {
   IntegerProduct& p = *product;
+  p.quad_unit = unit_of_quads();
   Packing packing{&p, &matrix, integer_lanes(), &context};
   const size_t padded = p.groups * packing.vectors() * packing.lanes;
   ET_TRY(void* const biases_memory, context.allocate(padded * sizeof(int32_t), 64));
@@ -363,8 +364,8 @@ IntegerLoop loop_of(const IntegerProduct& p) {
 }  // namespace
 
 Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t windows) {
-  constexpr size_t kBlockBytes = 192 << 10, kLeastRows = 48;  // half of a second cache
-  constexpr size_t kWorthSharing = 2'000'000;                 // multiplications
+  constexpr size_t kLeastRows = 48;
+  constexpr size_t kWorthSharing = 2'000'000;  // multiplications
   const IntegerLoop loop = loop_of(p);
   const size_t rows = p.form == IntegerForm::kPatches ? num_patches(p, windows) : windows;
   const size_t wide = kPanelVectors * integer_lanes();

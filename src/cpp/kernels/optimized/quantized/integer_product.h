@@ -26,6 +26,9 @@ enum class IntegerForm : uint8_t {
   kPatches,  ///< [groups][panels][points][pairs of channels][columns of the panel][2], int16
 };
 
+/// `quad_unit` of a matrix that is packed in quads: those of a tile where the processor multiplies tiles, or 1.
+size_t unit_of_quads();
+
 /// What rows that were quantized at the call give: sums times the scales of columns and rows, and the bias.
 struct FloatResults {
   float* out;            ///< [rows, groups, columns], or nullptr: results are int8
@@ -46,7 +49,8 @@ struct IntegerProduct : RowConvolution {
   const float* scales;    ///< the same, in units of the output's
   /// Numbers of a row of a window, padded to whole quads; 0: a window's numbers have no gaps. Only kQuads has such.
   size_t padded_row = 0;
-  FloatResults floats;  ///< of a call
+  size_t quad_unit = 1;  ///< a matrix in quads is padded to a multiple of so many; zeros meet what is beyond a row
+  FloatResults floats;   ///< of a call
 
   size_t group_channels() const { return channels / groups; }
   /// Windows are rows of the image. (Of a transposed one they may be fewer, or stand beside it.)
@@ -57,7 +61,10 @@ struct IntegerProduct : RowConvolution {
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
   size_t group_pairs() const { return (group_channels() + 1) / 2; }
-  size_t quads() const { return padded_row == 0 ? (depth() + 3) / 4 : static_cast<size_t>(kernel_h) * padded_row / 4; }
+  size_t quads() const {
+    return padded_row == 0 ? (depth() + 4 * quad_unit - 1) / (4 * quad_unit) * quad_unit
+                           : static_cast<size_t>(kernel_h) * padded_row / 4;
+  }
 };
 
 /// One whose windows are rows of `depth` numbers.

@@ -1,6 +1,7 @@
 // Rows of unsigned bytes and weights in quads of the depth, for processors that multiply those: integer_loops.h says
 // when.
 #define ET_TARGETS_WITH_BYTE_PRODUCTS
+#include "kernels/optimized/amx/quad_tiles.h"
 #include "kernels/optimized/quantized/integer_loops.h"
 
 #include "kernels/optimized/vec/every_target-inl.h"
@@ -160,20 +161,84 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
   put_tile<kRows, kVectors>(p, row, column, first, left, sums);
 }
 
-/// Panels [begin, end) of a block's group. Windows stand in `lines` lines of the results, `line_step` bytes apart.
+/// Windows stand in lines of the results.
+struct QuadWindowLines {
+  size_t count, step;  ///< bytes from one to the next
+};
+
+/// Sums of tiles, the first of which are of row `top`, to the results of rows [begin, end) of a line of results.
+template <size_t kVectors>
+HWY_INLINE void put_sums(const IntegerProduct& p, const amx::QuadSums& tiles, size_t top, size_t begin, size_t end,
+                         size_t line_row, size_t column, size_t first, size_t left) {
+  const SumTag d;
+  const size_t lanes = hn::Lanes(d);
+  for_even_tiles<8>(end - begin, [&](auto height, size_t at) HWY_ATTR {
+    constexpr size_t kRows = decltype(height)::value;
+    hn::Vec<SumTag> sums[kRows * kVectors];
+    const size_t row = line_row + begin + at;
+    start_tile<kRows, kVectors>(p, row, column, sums);
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kRows * kVectors; ++i) {
+      const int32_t* const from = &tiles[begin + at - top + i / kVectors][i % kVectors * lanes];
+      sums[i] = hn::Add(sums[i], hn::LoadU(d, from));
+    }
+    put_tile<kRows, kVectors>(p, row, column, first, left, sums);
+  });
+}
+
+/// multiply_panels() by tiles.
+HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
+                                         QuadWindowLines lines) {
+  const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
+  const size_t of_a_line = block.rows / lines.count;
+  const size_t tiles = (of_a_line + amx::kQuadBlock - 1) / amx::kQuadBlock * lines.count;
+  amx::configure_quad_tiles(of_a_line);
+  for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
+    constexpr size_t kVectors = decltype(vectors)::value;
+    alignas(64) amx::QuadSums sums;
+    const size_t nbytes = 4 * kVectors * hn::Lanes(SumTag()) * p.quads();
+    const size_t steps = windows.parts * (windows.quads / amx::kTileQuads);
+    amx::QuadTiles t{block.scratch,
+                     windows.stride,
+                     of_a_line,
+                     windows.parts,
+                     windows.step,
+                     windows.quads / amx::kTileQuads,
+                     packed + column * 4 * p.quads(),
+                     kVectors == 2,
+                     nullptr,
+                     0};
+    t.next = t.panel + nbytes;
+    t.share = tiles > 1 ? nbytes / (tiles * steps) : 0;
+    for (size_t line = 0; line < lines.count; ++line, t.rows += lines.step) {
+      for (size_t row = 0; row < of_a_line; row += amx::kQuadBlock, t.next += t.share * steps) {
+        const size_t top = amx::multiply_quad_tiles(t, row, sums);
+        put_sums<kVectors>(p, sums, top, row, HWY_MIN(row + amx::kQuadBlock, of_a_line),
+                           block.first_row + line * of_a_line, column, block.group * p.columns + first, left);
+      }
+    }
+  });
+  amx::release_quad_tiles();
+}
+
+/// Panels [begin, end) of a block's group.
 HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
-                                size_t lines, size_t line_step) {
+                                QuadWindowLines lines) {
+  constexpr size_t kLeastRows = 4;  // of a tile
+  if (p.quad_unit > 1 && block.rows / lines.count >= kLeastRows) {
+    return multiply_panels_by_tiles(p, block, windows, lines);
+  }
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
     const int8_t* const weights = packed + column * 4 * p.quads();
     const size_t of_a_quad = 4 * kVectors * hn::Lanes(SumTag()), nbytes = of_a_quad * p.quads();
-    const size_t of_a_line = block.rows / lines;
-    for (size_t line = 0; line < lines; ++line) {
+    const size_t of_a_line = block.rows / lines.count;
+    for (size_t line = 0; line < lines.count; ++line) {
       for_even_tiles<8>(of_a_line, [&](auto height, size_t at) HWY_ATTR {
         constexpr size_t kRows = decltype(height)::value;
         const size_t row = line * of_a_line + at;
-        multiply_tile<kRows, kVectors>(p, windows, block.scratch + line * line_step + at * windows.stride, weights,
+        multiply_tile<kRows, kVectors>(p, windows, block.scratch + line * lines.step + at * windows.stride, weights,
                                        block.first_row + row, column, block.group * p.columns + first, left,
                                        weights + nbytes + row * nbytes / block.rows, kRows * of_a_quad / block.rows);
       });
@@ -182,14 +247,14 @@ HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& blo
 }
 
 void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  multiply_panels(p, block, {stride_of_quads(p), 1, 0, p.quads()}, 1, 0);
+  multiply_panels(p, block, {stride_of_quads(p), 1, 0, p.quads()}, {1, 0});
 }
 
 void QuadLinePanels(const IntegerProduct& p, const IntegerBlock& block) {
   const QuadLines lines(p);
   const auto parts = static_cast<size_t>(p.kernel_h), step = static_cast<size_t>(p.stride_w) * p.channels;
   multiply_panels(p, block, {step, parts, static_cast<size_t>(p.dilation_h) * lines.pitch, p.quads() / parts},
-                  block.rows / static_cast<size_t>(p.out_w), static_cast<size_t>(p.stride_h) * lines.pitch);
+                  {block.rows / static_cast<size_t>(p.out_w), static_cast<size_t>(p.stride_h) * lines.pitch});
 }
 
 #else
@@ -217,6 +282,7 @@ HWY_EXPORT(QuadLinePanels);
 
 size_t integer_lanes() { return HWY_DYNAMIC_DISPATCH(IntegerLanes)(); }
 bool multiplies_quads() { return HWY_DYNAMIC_DISPATCH(HasQuads)() != 0; }
+size_t unit_of_quads() { return multiplies_quads() && amx::has_integer_tiles() ? amx::kTileQuads : 1; }
 size_t quad_row_nbytes(const IntegerProduct& p) { return stride_of_quads(p); }
 void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadRows)(p, block); }
 void multiply_quads(const IntegerProduct& p, const IntegerBlock& block) { HWY_DYNAMIC_DISPATCH(QuadPanels)(p, block); }
@@ -229,26 +295,29 @@ bool has_windows(const IntegerProduct& p) {
 }
 /// A block has whole lines, which threads do not share: a signal of one line is short.
 bool are_small(const IntegerProduct& p) {
-  const size_t most = p.out_h == 1 ? 32 << 10 : 192 << 10;
+  const size_t most = p.out_h == 1 ? 32 << 10 : kBlockBytes;
   return QuadLines::halo(p) * QuadLines(p).pitch <= most;
 }
 }  // namespace
 
 QuadLines::QuadLines(const IntegerProduct& p) {
-  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels + 3;  // of a quad
-  pitch = (nbytes + 63) / 64 * 64;
-  pitch += pitch % 1024 == 0 ? 64 : 0;  // lines do not meet in one set of a cache
+  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels;
+  pitch = (nbytes + 4 * unit_of_quads() - 1 + 63) / 64 * 64;  // the last row of a window is whole, too
+  pitch += pitch % 1024 == 0 ? 64 : 0;                        // lines do not meet in one set of a cache
 }
 bool QuadLines::fit(const IntegerProduct& p) {
   constexpr int64_t kLeastWidth = 6;
-  return p.padded_row != 0 || (has_windows(p) && static_cast<size_t>(p.kernel_w) * p.channels % 4 == 0 &&
-                               p.out_w >= kLeastWidth && are_small(p));
+  return p.padded_row != 0 ||
+         (has_windows(p) && static_cast<size_t>(p.kernel_w) * p.channels % (4 * unit_of_quads()) == 0 &&
+          p.out_w >= kLeastWidth && are_small(p));
 }
 size_t QuadLines::padded_row(const IntegerProduct& p) {
   constexpr size_t kMost = 4096;  // so is kernel_w: 12 bits of a key
-  const size_t width = static_cast<size_t>(p.kernel_w) * p.channels, padded = (width + 3) / 4 * 4;
-  // A third more products at most: 3 numbers to 4, 9 to 12.
-  return has_windows(p) && padded != width && 3 * padded <= 4 * width && padded < kMost && are_small(p) ? padded : 0;
+  const size_t unit = 4 * unit_of_quads();
+  const size_t width = static_cast<size_t>(p.kernel_w) * p.channels, padded = (width + unit - 1) / unit * unit;
+  // A third more products at most, 3 numbers to 4, 9 to 12; those of tiles are cheap.
+  const bool is_worth_it = unit == 4 ? 3 * padded <= 4 * width : padded <= 4 * width;
+  return has_windows(p) && padded != width && is_worth_it && padded < kMost && are_small(p) ? padded : 0;
 }
 void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {
   HWY_DYNAMIC_DISPATCH(QuadLinesOf)(p, block);

@@ -31,7 +31,7 @@ double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
     case ops::WorkKind::convolution: taps = 25, channels = 32; break;
     default: return 0;
   }
-  if (p.form == IntegerForm::kPatches || runtime::this_isa() == ops::TargetIsa::kAmx) {
+  if (p.form == IntegerForm::kPatches || unit_of_quads() > 1) {
     return 0;  // the transforms were measured with the product; the costs are those of tiles
   }
   const double windows = work.rows * static_cast<double>(p.groups);
