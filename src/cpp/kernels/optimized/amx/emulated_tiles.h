@@ -4,7 +4,7 @@
 /// For: tile_instructions.h. Not for: computing anything in earnest; a tile takes thousands of instructions here.
 ///
 /// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TILESTORED,
-///         TDPBSSD, TDPBUSD, TDPBF16PS.
+///         TDPBUSD, TDPBF16PS.
 #pragma once
 
 #include <cstdlib>
@@ -46,9 +46,8 @@ class EmulatedTiles {
     std::memset(tiles_[tile], 0, kTileBytes);
   }
 
-  template <typename Left>
   void multiply_integers(size_t sum, size_t left, size_t right) {
-    multiply<int32_t, Left, int8_t>(sum, left, right, [](int32_t total, const Left* a, const int8_t* b) {
+    multiply<int32_t, uint8_t, int8_t>(sum, left, right, [](int32_t total, const uint8_t* a, const int8_t* b) {
       auto wrapped = static_cast<uint32_t>(total);
       for (size_t i = 0; i < 4; ++i) {
         wrapped += static_cast<uint32_t>(int32_t{a[i]} * int32_t{b[i]});

@@ -20,25 +20,28 @@ ET_WITH_TILES void multiply_rows(const QuadTiles& t, const uint8_t* first, const
   if (kTwo && kWide) ET_CLEAR_TILE(3);
   const int8_t* weights = t.panel;
   const int8_t* next = t.next;
-  for (size_t part = 0; part < t.parts; ++part) {
-    for (size_t i = 0, at = part * t.step; i < t.steps; ++i, at += kTileRowBytes) {
-      ET_LOAD_TILE(4, first + at, stride);
-      ET_LOAD_TILE(6, weights, kPanelRow);
-      ET_MULTIPLY_BYTE_TILES(0, 4, 6);
-      if (kTwo) {
-        ET_LOAD_TILE(5, second + at, stride);
-        ET_MULTIPLY_BYTE_TILES(2, 5, 6);
+  for (size_t i = 0; i < t.window_rows; ++i) {
+    for (size_t j = 0; j < t.runs; ++j) {
+      size_t at = i * t.row_step + j * t.run_step;
+      for (size_t step = 0; step < t.steps; ++step, at += kTileRowBytes) {
+        ET_LOAD_TILE(4, first + at, stride);
+        ET_LOAD_TILE(6, weights, kPanelRow);
+        ET_MULTIPLY_INTEGER_TILES(0, 4, 6);
+        if (kTwo) {
+          ET_LOAD_TILE(5, second + at, stride);
+          ET_MULTIPLY_INTEGER_TILES(2, 5, 6);
+        }
+        if (kWide) {
+          ET_LOAD_TILE(7, weights + kTileRowBytes, kPanelRow);
+          ET_MULTIPLY_INTEGER_TILES(1, 4, 7);
+          if (kTwo) ET_MULTIPLY_INTEGER_TILES(3, 5, 7);
+        }
+        for (size_t byte = 0; byte < t.share; byte += 64) {
+          __builtin_prefetch(next + byte, 0, 2);
+        }
+        next += t.share;
+        weights += kTileQuads * kPanelRow;
       }
-      if (kWide) {
-        ET_LOAD_TILE(7, weights + kTileRowBytes, kPanelRow);
-        ET_MULTIPLY_BYTE_TILES(1, 4, 7);
-        if (kTwo) ET_MULTIPLY_BYTE_TILES(3, 5, 7);
-      }
-      for (size_t byte = 0; byte < t.share; byte += 64) {
-        __builtin_prefetch(next + byte, 0, 2);
-      }
-      next += t.share;
-      weights += kTileQuads * kPanelRow;
     }
   }
   ET_STORE_TILE(0, sums, kSumRow);

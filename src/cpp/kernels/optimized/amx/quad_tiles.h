@@ -21,14 +21,15 @@ using QuadSums = int32_t[kQuadBlock][2 * kTileSide];
 /// Rows and a panel of columns. Every step reads whole tiles: weights beyond a row's depth are 0.
 struct QuadTiles {
   const uint8_t* rows;
-  size_t stride;        ///< bytes from a row to the next
-  size_t count;         ///< of rows
-  size_t parts, step;   ///< a row has so many parts, which are `step` bytes apart
-  size_t steps;         ///< of a part, kTileQuads each
-  const int8_t* panel;  ///< [parts, steps, kTileQuads, columns, 4]
-  bool is_wide;         ///< 2 * kTileSide columns, otherwise half as many
-  const int8_t* next;   ///< of the next panel, of which each step …
-  size_t share;         ///< … lets the second cache fetch so many bytes
+  size_t stride;                 ///< bytes from a row to the next
+  size_t count;                  ///< of rows
+  size_t window_rows, row_step;  ///< a row is a window, whose rows are so many bytes apart
+  size_t runs, run_step;         ///< … and have so many runs, which are so many bytes apart
+  size_t steps;                  ///< of a run, kTileQuads each
+  const int8_t* panel;           ///< [window_rows, runs, steps, kTileQuads, columns, 4]
+  bool is_wide;                  ///< 2 * kTileSide columns, otherwise half as many
+  const int8_t* next;            ///< of the next panel, of which each step …
+  size_t share;                  ///< … lets the second cache fetch so many bytes
 };
 
 /// Tiles have min(rows, kTileSide) rows from here on.

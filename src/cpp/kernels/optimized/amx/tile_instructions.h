@@ -18,8 +18,7 @@
 #define ET_LOAD_TILE(tile, from, stride) emulated_tiles().load(tile, from, stride)
 #define ET_STORE_TILE(tile, to, stride) emulated_tiles().store(tile, to, stride)
 #define ET_CLEAR_TILE(tile) emulated_tiles().clear(tile)
-#define ET_MULTIPLY_INTEGER_TILES(sum, left, right) emulated_tiles().multiply_integers<int8_t>(sum, left, right)
-#define ET_MULTIPLY_BYTE_TILES(sum, left, right) emulated_tiles().multiply_integers<uint8_t>(sum, left, right)
+#define ET_MULTIPLY_INTEGER_TILES(sum, left, right) emulated_tiles().multiply_integers(sum, left, right)
 #define ET_MULTIPLY_BFLOAT16_TILES(sum, left, right) emulated_tiles().multiply_bfloat16(sum, left, right)
 #else
 
@@ -33,10 +32,8 @@
 #define ET_STORE_TILE(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(stride) : "memory")
 #define ET_CLEAR_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile::)
-/// Tile `sum` += tile `left` * tile `right`, int8, or uint8 and int8, to int32, or BFloat16 to float.
+/// Tile `sum` += tile `left` * tile `right`, uint8 and int8 to int32, or BFloat16 to float.
 #define ET_MULTIPLY_INTEGER_TILES(sum, left, right) \
-  __asm__ volatile("tdpbssd %%tmm" #right ", %%tmm" #left ", %%tmm" #sum::)
-#define ET_MULTIPLY_BYTE_TILES(sum, left, right) \
   __asm__ volatile("tdpbusd %%tmm" #right ", %%tmm" #left ", %%tmm" #sum::)
 #define ET_MULTIPLY_BFLOAT16_TILES(sum, left, right) \
   __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sum::)

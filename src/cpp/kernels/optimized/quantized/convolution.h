@@ -1,8 +1,7 @@
 /// What the integer convolutions of this folder share: reading the arguments of et::quantized_convolution at load.
 ///
-/// For: quantized/depthwise.cpp, grouped.cpp, window_convolution.cpp and tile_convolution.cpp, which add the filters
-/// that they take, and linear.cpp, whose numbers are the same. Not for: integers other than int8; the plain kernel runs
-/// then.
+/// For: quantized/depthwise.cpp, grouped.cpp and window_convolution.cpp, which add the filters that they take, and
+/// linear.cpp, whose numbers are the same. Not for: integers other than int8; the plain kernel runs then.
 #pragma once
 
 #include <cmath>

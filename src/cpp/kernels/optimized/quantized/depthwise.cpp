@@ -95,8 +95,8 @@ HWY_INLINE void depthwise_group(const QuantizedDepthwise& w, const int8_t* const
     high = hn::Add(high, hn::WidenMulPairwiseAdd(d32, hn::InterleaveUpper(d16, a, b), hn::LoadU(d16, pair + 2 * half)));
   }
   const float* const scales = w.scales + 2 * g * half;
-  const auto in_order =
-      hn::ReorderDemote2To(d16, to_output(d32, w, low, scales), to_output(d32, w, high, scales + half));
+  const ToOutput<decltype(d32)> to_output(d32, w);
+  const auto in_order = hn::ReorderDemote2To(d16, to_output(low, scales), to_output(high, scales + half));
   if (kWhole) {
     hn::StoreU(hn::DemoteTo(d8, in_order), d8, pixel + c);
   } else {
@@ -180,6 +180,7 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
   const int32_t* const biases = w.quad_biases + before;
   const float* const scales = w.quad_scales + before;
   const auto channels = static_cast<int64_t>(w.channels);
+  const ToOutput<decltype(d32)> to_output(d32, w);
   Sum sums[kSums * 4];
 #pragma GCC unroll 28
   for (size_t i = 0; i < kSums * 4; ++i) {
@@ -215,10 +216,9 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
     }
     const Sum* const done = sums + 4 * (kSums - 1);
     if (x + 1 >= static_cast<int64_t>(kSums)) {
-      const auto low =
-          hn::ReorderDemote2To(d16, to_output(d32, w, done[0], scales), to_output(d32, w, done[1], scales + kQuarter));
-      const auto high = hn::ReorderDemote2To(d16, to_output(d32, w, done[2], scales + 2 * kQuarter),
-                                             to_output(d32, w, done[3], scales + 3 * kQuarter));
+      const auto low = hn::ReorderDemote2To(d16, to_output(done[0], scales), to_output(done[1], scales + kQuarter));
+      const auto high = hn::ReorderDemote2To(d16, to_output(done[2], scales + 2 * kQuarter),
+                                             to_output(done[3], scales + 3 * kQuarter));
       hn::StoreU(hn::ReorderDemote2To(di8, low, high), di8, to + first);
       to += channels;
     }

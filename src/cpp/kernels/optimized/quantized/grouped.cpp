@@ -65,6 +65,7 @@ HWY_INLINE void grouped_pixels(const QuantizedGrouped& w, const int8_t* const* t
     }
   }
   const auto flip = hn::Set(du8, 0x80);
+  const ToOutput<decltype(d32)> to_output(d32, w);
   const int8_t* weights = w.weights;
   for (size_t piece = 0; piece < w.pieces; ++piece) {
     const size_t c = w.first_channel(piece);
@@ -94,8 +95,7 @@ HWY_INLINE void grouped_pixels(const QuantizedGrouped& w, const int8_t* const* t
     }
 #pragma GCC unroll 8
     for (size_t p = 0; p < kPixels; ++p) {
-      const auto units = to_output(d32, w, sums[p], w.scales + piece * kGroupedLanes);
-      hn::StoreU(hn::DemoteTo(d_out, units), d_out, to + p * w.channels + c);
+      hn::StoreU(to_output.bytes(sums[p], w.scales + piece * kGroupedLanes), d_out, to + p * w.channels + c);
     }
   }
 }

@@ -63,20 +63,22 @@ inline constexpr size_t kBlockBytes = 192 << 10;
 /// False where the processor does not multiply four bytes at a time.
 bool multiplies_quads();
 size_t quad_row_nbytes(const IntegerProduct& p);
+/// Bytes that stand behind a block's rows or lines, which meet zeros.
+inline constexpr size_t kQuadSlack = 64;
 void make_quad_rows(const IntegerProduct& p, const IntegerBlock& block);
 void multiply_quads(const IntegerProduct& p, const IntegerBlock& block);
 
 /// Whole lines of an image with what stands beside it, for windows that are read where they stand: each pixel is copied
 /// once, not for each of the windows that have it.
 struct QuadLines {
-  size_t pitch;  ///< bytes of a line
+  size_t pitch;  ///< bytes of a line; where tiles read them, those of whole windows
 
   explicit QuadLines(const IntegerProduct& p);
-  /// A row of a window is whole quads, and lines are neither short nor larger than a block; or it is padded to them.
+  /// A run of a window is whole quads, and lines are neither short nor larger than a block; or it is padded to them.
   static bool fit(const IntegerProduct& p);
-  /// `padded_row` of such a product: that of few channels, whose pixels are no whole quads. Otherwise 0. Decided once,
+  /// `padded_run` of such a product: that of few channels, whose pixels are no whole quads. Otherwise 0. Decided once,
   /// by the largest image.
-  static size_t padded_row(const IntegerProduct& p);
+  static size_t padded_run(const IntegerProduct& p);
   /// Lines of the image that windows meet which begin in so many others.
   static size_t halo(const IntegerProduct& p) { return static_cast<size_t>((p.kernel_h - 1) * p.dilation_h + 1); }
 };

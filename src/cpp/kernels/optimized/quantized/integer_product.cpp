@@ -59,8 +59,8 @@ struct Packing {
       unpack_nibbles(static_cast<const uint8_t*>(matrix->numbers) + column * packed_count(depth), depth, buffer);
       from = buffer;
     }
-    const auto width = static_cast<size_t>(product->kernel_w);
-    const size_t gap = product->padded_row == 0 ? 0 : product->padded_row - width * channels;  // stays zero
+    const size_t width = product->run_taps();
+    const size_t gap = product->padded_run == 0 ? 0 : product->padded_run - width * channels;  // stays zero
     for (size_t t = 0; t < taps; ++t) {
       int8_t* const tap = to + t * channels + t / width * gap;
       for (size_t c = 0; c < channels; ++c) {
@@ -283,8 +283,8 @@ Error pack_integer_product(runtime::PrepareContext& context, const IntegerMatrix
   std::fill_n(scales, padded, 0.0f);
   const uint64_t form = (matrix.is_packed ? 1 : 0) | (matrix.has_channels_first ? 2 : 0) |
                         (p.form == IntegerForm::kPatches ? 4 : 0) | (are_bytes_faster(p) ? 8 : 0);
-  // With taps, depth and columns it says how rows are padded; padded_row() bounds it.
-  const uint64_t width = p.padded_row == 0 ? 0 : static_cast<uint64_t>(p.kernel_w);
+  // With taps, depth and columns it says how runs are padded; padded_run() bounds it.
+  const uint64_t width = p.padded_run == 0 ? 0 : p.run_taps();
   const runtime::SharedCache::Key key{&kMaker, matrix.numbers, nullptr, uint64_t{p.columns} << 32 | p.depth(),
                                       matrix.row != nullptr
                                           ? matrix.row->key() | form
@@ -343,11 +343,11 @@ size_t num_patches(const IntegerProduct& p, size_t windows) {
 
 IntegerLoop loop_of_quads(const IntegerProduct& p) {
   if (!QuadLines::fit(p)) {
-    return {quad_row_nbytes(p), 0, &make_quad_rows, &multiply_quads};
+    return {quad_row_nbytes(p), kQuadSlack, &make_quad_rows, &multiply_quads};
   }
   const auto line = static_cast<size_t>(p.out_w), step = static_cast<size_t>(p.stride_h);
   const QuadLines lines(p);
-  return {(step * lines.pitch + line - 1) / line, QuadLines::halo(p) * lines.pitch, &make_quad_lines,
+  return {(step * lines.pitch + line - 1) / line, QuadLines::halo(p) * lines.pitch + kQuadSlack, &make_quad_lines,
           &multiply_quad_lines, line};
 }
 

@@ -2,7 +2,7 @@
 /// call: linear layers, and convolutions as products of windows.
 ///
 /// For: window_convolution.cpp, linear.cpp and dynamic_linear.cpp, which read their operators' arguments. Not for: one
-/// filter a channel (depthwise.cpp), tiles (tile_convolution.cpp).
+/// filter a channel (depthwise.cpp).
 ///
 ///     ET_RETURN_IF_ERROR(pack_integer_product(context, matrix, &product));   // at load
 ///     ET_RETURN_IF_ERROR(multiply_windows(context, product, rows));          // product.in and product.out are set
@@ -47,8 +47,8 @@ struct IntegerProduct : RowConvolution {
   bool gives_floats;      ///< `scales` are the matrix's then
   const int32_t* biases;  ///< [groups][columns up to whole vectors]; of floats: what a row's zero point is times
   const float* scales;    ///< the same, in units of the output's
-  /// Numbers of a row of a window, padded to whole quads; 0: a window's numbers have no gaps. Only kQuads has such.
-  size_t padded_row = 0;
+  /// Numbers of a run of a window, padded to whole quads; 0: a window's numbers have no gaps. Only kQuads has such.
+  size_t padded_run = 0;
   size_t quad_unit = 1;  ///< a matrix in quads is padded to a multiple of so many; zeros meet what is beyond a row
   FloatResults floats;   ///< of a call
 
@@ -61,9 +61,11 @@ struct IntegerProduct : RowConvolution {
   size_t depth() const { return taps * group_channels(); }
   size_t pairs() const { return (depth() + 1) / 2; }
   size_t group_pairs() const { return (group_channels() + 1) / 2; }
+  /// Taps that stand side by side in the image, and how many such runs a window has.
+  size_t run_taps() const { return dilation_w == 1 ? static_cast<size_t>(kernel_w) : 1; }
+  size_t runs() const { return taps / run_taps(); }
   size_t quads() const {
-    return padded_row == 0 ? (depth() + 4 * quad_unit - 1) / (4 * quad_unit) * quad_unit
-                           : static_cast<size_t>(kernel_h) * padded_row / 4;
+    return padded_run == 0 ? (depth() + 4 * quad_unit - 1) / (4 * quad_unit) * quad_unit : runs() * padded_run / 4;
   }
 };
 

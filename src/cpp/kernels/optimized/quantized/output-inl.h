@@ -16,16 +16,34 @@ namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Sums in units of the output's scale, as its integers. What is bounded to less than 2^22 becomes an integer, rounded
-/// to the nearest even one, when 1.5 * 2^23 is added: the float's last bits.
-template <class D, class V>
-HWY_INLINE V to_output(D d, const QuantizedConvolution& w, V sum, const float* scales) {
-  const hn::RebindToFloat<D> df;
-  constexpr float kShift = 12582912.0f;
-  constexpr int32_t kShiftBits = 0x4B400000;
-  const auto units = hn::Mul(hn::ConvertTo(df, sum), hn::LoadU(df, scales));
-  const auto bounded = hn::Min(hn::Max(units, hn::Set(df, w.low)), hn::Set(df, w.high));
-  return hn::Sub(hn::BitCast(d, hn::Add(bounded, hn::Set(df, kShift))), hn::Set(d, kShiftBits - w.zero_point));
-}
+/// to the nearest even one, when 1.5 * 2^23 is added: the float's last bits. Made once for many sums: after a byte is
+/// stored a compiler reads all numbers of a product again.
+template <class D>
+class ToOutput {
+ public:
+  HWY_INLINE ToOutput(D d, const QuantizedConvolution& w)
+      : low_(hn::Set(F(), w.low)), high_(hn::Set(F(), w.high)), bits_(hn::Set(d, kShiftBits - w.zero_point)) {}
+
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> sum, const float* scales) const {
+    const auto units = hn::Mul(hn::ConvertTo(F(), sum), hn::LoadU(F(), scales));
+    const auto bounded = hn::Min(hn::Max(units, low_), high_);
+    return hn::Sub(hn::BitCast(D(), hn::Add(bounded, hn::Set(F(), kShift))), bits_);
+  }
+  /// The same as bytes.
+  HWY_INLINE hn::Vec<hn::Rebind<int8_t, D>> bytes(hn::Vec<D> sum, const float* scales) const {
+    const hn::Rebind<int8_t, D> d_out;
+    const auto units = hn::BitCast(hn::RebindToUnsigned<D>(), (*this)(sum, scales));  // bounded, so the last byte
+    return hn::BitCast(d_out, hn::TruncateTo(hn::RebindToUnsigned<decltype(d_out)>(), units));
+  }
+
+ private:
+  using F = hn::RebindToFloat<D>;
+  static constexpr float kShift = 12582912.0f;
+  static constexpr int32_t kShiftBits = 0x4B400000;
+
+  hn::Vec<F> low_, high_;
+  hn::Vec<D> bits_;
+};
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -17,9 +17,10 @@
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
 namespace et::kernels::optimized::quantized {
 
-/// Bytes from a row to the next. Rows do not meet in one set of a cache.
+/// Bytes from a row to the next: tiles, whose weights are 0 there, read on in the next row. Rows do not meet in one set
+/// of a cache.
 inline size_t stride_of_quads(const IntegerProduct& p) {
-  const size_t nbytes = 4 * p.quads();
+  const size_t nbytes = p.quad_unit > 1 ? p.depth() : 4 * p.quads();
   return nbytes % 1024 == 0 ? nbytes + 64 : nbytes;
 }
 
@@ -37,30 +38,39 @@ size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
 size_t HasQuads() { return 1; }
 
+/// Copies numbers, more by 128. `to` may be `from`.
+HWY_INLINE void copy_unsigned(uint8_t* to, const int8_t* from, size_t nbytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto more = hn::Set(d, uint8_t{128});
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
+  const size_t whole = nbytes - nbytes % hn::Lanes(d);
+  for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
+    hn::StoreU(hn::Xor(hn::LoadU(d, bytes + i), more), d, to + i);
+  }
+  const size_t left = nbytes - whole;
+  hn::StoreN(hn::Xor(hn::LoadN(d, bytes + whole, left), more), d, to + whole, left);
+}
+
 /// The windows of a block's rows.
 void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
-  const hn::ScalableTag<uint8_t> d;
   const size_t depth = p.depth(), stride = stride_of_quads(p), nbytes = block.rows * stride;
-  auto* const rows = reinterpret_cast<int8_t*>(block.scratch);
   if (p.has_rows() && stride == depth) {
-    std::memcpy(rows, p.in + block.first_row * depth, nbytes);
+    copy_unsigned(block.scratch, p.in + block.first_row * depth, nbytes);
   } else {
+    auto* const rows = reinterpret_cast<int8_t*>(block.scratch);
     WindowReader windows(p, block.group, block.first_row);
     for (size_t r = 0; r < block.rows; ++r) {
       int8_t* const row = rows + r * stride;
       windows.read(row);
       std::memset(row + depth, 0, stride - depth);
     }
+    copy_unsigned(block.scratch, rows, nbytes);
   }
-  const auto more = hn::Set(d, uint8_t{128});
-  for (size_t i = 0; i < nbytes; i += hn::Lanes(d)) {  // scratch is whole lines
-    hn::StoreU(hn::Xor(hn::LoadU(d, block.scratch + i), more), d, block.scratch + i);
-  }
+  std::memset(block.scratch + nbytes, 0, kQuadSlack);
 }
 
 /// The lines of the image that a block's windows meet, whole, with zero points beside it.
 void QuadLinesOf(const IntegerProduct& p, const IntegerBlock& block) {
-  const hn::ScalableTag<uint8_t> d;
   const QuadLines lines(p);
   const auto results = static_cast<size_t>(p.out_h * p.out_w), line = static_cast<size_t>(p.out_w);
   const auto pixel = static_cast<int64_t>(p.channels);
@@ -68,11 +78,10 @@ void QuadLinesOf(const IntegerProduct& p, const IntegerBlock& block) {
   const int64_t top = static_cast<int64_t>(block.first_row % results / line) * p.stride_h - p.pad_h;
   const auto count = static_cast<int64_t>((block.rows / line - 1) * static_cast<size_t>(p.stride_h) + lines.halo(p));
   // Of a line: what stands before the image, of it, and behind it.
-  const int64_t width = (p.out_w - 1) * p.stride_w + p.kernel_w;
+  const int64_t width = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
   const int64_t begin = HWY_MIN(HWY_MAX(p.pad_w, int64_t{0}), width), skipped = HWY_MAX(-p.pad_w, int64_t{0});
   const int64_t end = begin + HWY_MAX(HWY_MIN(p.in_w - skipped, width - begin), int64_t{0});
   const auto zero = static_cast<uint8_t>(static_cast<int8_t>(p.input_zero_point));
-  const auto more = hn::Set(d, uint8_t{128});
   for (int64_t i = 0; i < count; ++i) {
     uint8_t* const to = block.scratch + static_cast<size_t>(i) * lines.pitch;
     const int64_t y = top + i;
@@ -84,24 +93,22 @@ void QuadLinesOf(const IntegerProduct& p, const IntegerBlock& block) {
     const auto before = static_cast<size_t>(begin * pixel), behind = static_cast<size_t>(end * pixel);
     std::memset(to, zero ^ 128, before);
     std::memset(to + behind, zero ^ 128, lines.pitch - behind);
-    const size_t nbytes = behind - before, whole = nbytes - nbytes % hn::Lanes(d);
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
-    for (size_t b = 0; b < whole; b += hn::Lanes(d)) {
-      hn::StoreU(hn::Xor(hn::LoadU(d, bytes + b), more), d, to + before + b);
-    }
-    hn::StoreN(hn::Xor(hn::LoadN(d, bytes + whole, nbytes - whole), more), d, to + before + whole, nbytes - whole);
+    copy_unsigned(to + before, from, behind - before);
   }
+  std::memset(block.scratch + static_cast<size_t>(count) * lines.pitch, 0, kQuadSlack);
 }
 
-/// Where windows stand: `stride` bytes from one to the next, in parts of `quads` that are `step` bytes apart.
+/// Where the windows of a line of results stand, each a row of bytes or more: `stride` bytes from one to the next, in
+/// `rows` that are `row_step` apart, of so many runs of `quads`.
 struct QuadWindows {
-  size_t stride, parts, step, quads;
+  size_t stride, rows, row_step, runs, run_step, quads;
 };
 
-/// Rows of the output from `row` on, whose windows are x, times kVectors vectors of columns (put_tile), of which the
-/// last `left` columns count. Of the next panel the second cache fetches `share` bytes a quad from `next` on.
+/// Rows of the output from `row` on, the first of whose windows is at `row_of_window`, times kVectors vectors of
+/// columns (put_tile), of which the last `left` columns count. Of the next panel the second cache fetches `share` bytes
+/// a quad from `next` on.
 template <size_t kRows, size_t kVectors>
-HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& windows, const uint8_t* x,
+HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& windows, const uint8_t* row_of_window,
                               const int8_t* weights, size_t row, size_t column, size_t first, size_t left,
                               const int8_t* next, size_t share) {
   const SumTag d;
@@ -111,6 +118,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
   constexpr size_t kParts = kSums >= 8 ? 1 : 8 / kSums;  // of the depth, so that no sum waits for the one before
   hn::Vec<SumTag> sums[kParts * kSums];
   start_tile<kRows, kVectors>(p, row, column, sums);
+  const uint8_t* x = row_of_window;
 #pragma GCC unroll 16
   for (size_t i = kSums; i < kParts * kSums; ++i) {
     sums[i] = hn::Zero(d);
@@ -136,20 +144,22 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
       }
     }
   };
-  for (size_t of_window = 0; of_window < windows.parts; ++of_window) {
-    size_t quad = 0;
-    for (; quad + kParts <= quads; quad += kParts) {
+  for (size_t i = 0; i < windows.rows; ++i, row_of_window += windows.row_step) {
+    x = row_of_window;
+    for (size_t j = 0; j < windows.runs; ++j, x += windows.run_step) {
+      size_t quad = 0;
+      for (; quad + kParts <= quads; quad += kParts) {
 #pragma GCC unroll 8
-      for (size_t part = 0; part < kParts; ++part) {
-        add(quad + part, part);
+        for (size_t part = 0; part < kParts; ++part) {
+          add(quad + part, part);
+        }
       }
+      for (; quad < quads; ++quad) {
+        add(quad, 0);
+      }
+      weights += 4 * quads * kVectors * lanes;
+      next += quads * share;
     }
-    for (; quad < quads; ++quad) {
-      add(quad, 0);
-    }
-    x += windows.step;
-    weights += 4 * quads * kVectors * lanes;
-    next += quads * share;
   }
 #pragma GCC unroll 16
   for (size_t i = 0; i < kSums; ++i) {
@@ -161,60 +171,79 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
   put_tile<kRows, kVectors>(p, row, column, first, left, sums);
 }
 
-/// Windows stand in lines of the results.
+/// The lines of results that windows stand in.
 struct QuadWindowLines {
   size_t count, step;  ///< bytes from one to the next
 };
 
-/// Sums of tiles, the first of which are of row `top`, to the results of rows [begin, end) of a line of results.
+/// Sums of tiles, the first of which are of row `top`, to the results of rows [begin, end) of a line, which is at `row`
+/// of all results.
 template <size_t kVectors>
 HWY_INLINE void put_sums(const IntegerProduct& p, const amx::QuadSums& tiles, size_t top, size_t begin, size_t end,
-                         size_t line_row, size_t column, size_t first, size_t left) {
+                         size_t row, size_t column, size_t first, size_t left) {
   const SumTag d;
   const size_t lanes = hn::Lanes(d);
-  for_even_tiles<8>(end - begin, [&](auto height, size_t at) HWY_ATTR {
+  const auto put = [&](auto height, size_t at) HWY_ATTR {
     constexpr size_t kRows = decltype(height)::value;
     hn::Vec<SumTag> sums[kRows * kVectors];
-    const size_t row = line_row + begin + at;
-    start_tile<kRows, kVectors>(p, row, column, sums);
+    start_tile<kRows, kVectors>(p, row + at, column, sums);
 #pragma GCC unroll 16
     for (size_t i = 0; i < kRows * kVectors; ++i) {
-      const int32_t* const from = &tiles[begin + at - top + i / kVectors][i % kVectors * lanes];
-      sums[i] = hn::Add(sums[i], hn::LoadU(d, from));
+      sums[i] = hn::Add(sums[i], hn::LoadU(d, &tiles[at - top + i / kVectors][i % kVectors * lanes]));
     }
-    put_tile<kRows, kVectors>(p, row, column, first, left, sums);
-  });
+    put_tile<kRows, kVectors>(p, row + at, column, first, left, sums);
+  };
+  constexpr size_t kRows = 8;
+  for (; begin + kRows <= end; begin += kRows) {
+    put(std::integral_constant<size_t, kRows>(), begin);
+  }
+  for (; begin < end; ++begin) {
+    put(std::integral_constant<size_t, 1>(), begin);
+  }
 }
 
-/// multiply_panels() by tiles.
+/// multiply_panels() by tiles. They go over the ends of lines where that takes fewer of them: windows that lie between
+/// two lines are multiplied, too, and have no results.
 HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
                                          QuadWindowLines lines) {
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
-  const size_t of_a_line = block.rows / lines.count;
-  const size_t tiles = (of_a_line + amx::kQuadBlock - 1) / amx::kQuadBlock * lines.count;
-  amx::configure_quad_tiles(of_a_line);
+  const size_t line = block.rows / lines.count, pitch = lines.step / windows.stride;  // windows
+  const size_t through = (lines.count - 1) * pitch + line;
+  const auto blocks_of = [](size_t rows) { return (rows + amx::kQuadBlock - 1) / amx::kQuadBlock; };
+  const bool goes_through = lines.step % windows.stride == 0 && blocks_of(through) < lines.count * blocks_of(line);
+  const size_t count = goes_through ? through : line, strips = goes_through ? 1 : lines.count;
+  amx::configure_quad_tiles(count);
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
     alignas(64) amx::QuadSums sums;
     const size_t nbytes = 4 * kVectors * hn::Lanes(SumTag()) * p.quads();
-    const size_t steps = windows.parts * (windows.quads / amx::kTileQuads);
-    amx::QuadTiles t{block.scratch,
-                     windows.stride,
-                     of_a_line,
-                     windows.parts,
-                     windows.step,
-                     windows.quads / amx::kTileQuads,
-                     packed + column * 4 * p.quads(),
-                     kVectors == 2,
-                     nullptr,
-                     0};
+    amx::QuadTiles t{};
+    t.stride = windows.stride;
+    t.count = count;
+    t.window_rows = windows.rows, t.row_step = windows.row_step;
+    t.runs = windows.runs, t.run_step = windows.run_step;
+    t.steps = windows.quads / amx::kTileQuads;
+    t.panel = packed + column * 4 * p.quads();
+    t.is_wide = kVectors == 2;
     t.next = t.panel + nbytes;
-    t.share = tiles > 1 ? nbytes / (tiles * steps) : 0;
-    for (size_t line = 0; line < lines.count; ++line, t.rows += lines.step) {
-      for (size_t row = 0; row < of_a_line; row += amx::kQuadBlock, t.next += t.share * steps) {
-        const size_t top = amx::multiply_quad_tiles(t, row, sums);
-        put_sums<kVectors>(p, sums, top, row, HWY_MIN(row + amx::kQuadBlock, of_a_line),
-                           block.first_row + line * of_a_line, column, block.group * p.columns + first, left);
+    const size_t steps = p.quads() / amx::kTileQuads, blocks = blocks_of(count) * strips;
+    t.share = blocks > 1 ? nbytes / (blocks * steps) : 0;
+    for (size_t strip = 0; strip < strips; ++strip) {
+      t.rows = block.scratch + strip * lines.step;
+      for (size_t row = 0; row < count; row += amx::kQuadBlock, t.next += t.share * steps) {
+        const size_t top = amx::multiply_quad_tiles(t, row, sums), end = HWY_MIN(row + amx::kQuadBlock, count);
+        // Row r is window r - i * pitch of line i.
+        for (size_t i = goes_through ? row / pitch : 0, before = i * pitch; before < end; ++i, before += pitch) {
+          const size_t begin_of_line = HWY_MAX(row, before), end_of_line = HWY_MIN(end, before + line);
+          if (begin_of_line < end_of_line) {
+            const size_t results = block.first_row + (strip + i) * line - before;
+            put_sums<kVectors>(p, sums, top, begin_of_line, end_of_line, results, column,
+                               block.group * p.columns + first, left);
+          }
+          if (!goes_through) {
+            break;
+          }
+        }
       }
     }
   });
@@ -225,7 +254,7 @@ HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerB
 HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
                                 QuadWindowLines lines) {
   constexpr size_t kLeastRows = 4;  // of a tile
-  if (p.quad_unit > 1 && block.rows / lines.count >= kLeastRows) {
+  if (p.quad_unit > 1 && block.rows >= kLeastRows) {
     return multiply_panels_by_tiles(p, block, windows, lines);
   }
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
@@ -247,13 +276,16 @@ HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& blo
 }
 
 void QuadPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  multiply_panels(p, block, {stride_of_quads(p), 1, 0, p.quads()}, {1, 0});
+  multiply_panels(p, block, {stride_of_quads(p), 1, 0, 1, 0, p.quads()}, {1, 0});
 }
 
 void QuadLinePanels(const IntegerProduct& p, const IntegerBlock& block) {
   const QuadLines lines(p);
-  const auto parts = static_cast<size_t>(p.kernel_h), step = static_cast<size_t>(p.stride_w) * p.channels;
-  multiply_panels(p, block, {step, parts, static_cast<size_t>(p.dilation_h) * lines.pitch, p.quads() / parts},
+  const auto rows = static_cast<size_t>(p.kernel_h), pixel = p.channels;
+  const QuadWindows windows{static_cast<size_t>(p.stride_w) * pixel,         rows,
+                            static_cast<size_t>(p.dilation_h) * lines.pitch, p.runs() / rows,
+                            static_cast<size_t>(p.dilation_w) * pixel,       p.quads() / p.runs()};
+  multiply_panels(p, block, windows,
                   {block.rows / static_cast<size_t>(p.out_w), static_cast<size_t>(p.stride_h) * lines.pitch});
 }
 
@@ -290,8 +322,7 @@ void multiply_quads(const IntegerProduct& p, const IntegerBlock& block) { HWY_DY
 namespace {
 /// Windows of neighbours, which share pixels.
 bool has_windows(const IntegerProduct& p) {
-  return multiplies_quads() && p.taps > 1 && p.groups == 1 && p.dilation_w == 1 && p.stride_w <= p.kernel_w &&
-         p.stride_h <= p.kernel_h;
+  return multiplies_quads() && p.taps > 1 && p.groups == 1 && p.stride_w <= p.kernel_w && p.stride_h <= p.kernel_h;
 }
 /// A block has whole lines, which threads do not share: a signal of one line is short.
 bool are_small(const IntegerProduct& p) {
@@ -301,22 +332,25 @@ bool are_small(const IntegerProduct& p) {
 }  // namespace
 
 QuadLines::QuadLines(const IntegerProduct& p) {
-  const size_t nbytes = static_cast<size_t>((p.out_w - 1) * p.stride_w + p.kernel_w) * p.channels;
-  pitch = (nbytes + 4 * unit_of_quads() - 1 + 63) / 64 * 64;  // the last row of a window is whole, too
-  pitch += pitch % 1024 == 0 ? 64 : 0;                        // lines do not meet in one set of a cache
+  const int64_t pixels = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
+  const size_t nbytes = static_cast<size_t>(pixels) * p.channels;
+  const size_t unit = unit_of_quads() == 1 ? 64 : static_cast<size_t>(p.stride_w) * p.channels;
+  pitch = (nbytes + unit - 1) / unit * unit;
+  pitch += pitch % 1024 == 0 ? unit : 0;  // lines do not meet in one set of a cache
 }
 bool QuadLines::fit(const IntegerProduct& p) {
-  constexpr int64_t kLeastWidth = 6;
-  return p.padded_row != 0 ||
-         (has_windows(p) && static_cast<size_t>(p.kernel_w) * p.channels % (4 * unit_of_quads()) == 0 &&
-          p.out_w >= kLeastWidth && are_small(p));
+  const size_t unit = unit_of_quads();
+  const int64_t least_width = unit == 1 ? 6 : 1;  // tiles go over the ends of lines
+  return p.padded_run != 0 ||
+         (has_windows(p) && p.run_taps() * p.channels % (4 * unit) == 0 && p.out_w >= least_width && are_small(p));
 }
-size_t QuadLines::padded_row(const IntegerProduct& p) {
+size_t QuadLines::padded_run(const IntegerProduct& p) {
   constexpr size_t kMost = 4096;  // so is kernel_w: 12 bits of a key
   const size_t unit = 4 * unit_of_quads();
-  const size_t width = static_cast<size_t>(p.kernel_w) * p.channels, padded = (width + unit - 1) / unit * unit;
-  // A third more products at most, 3 numbers to 4, 9 to 12; those of tiles are cheap.
-  const bool is_worth_it = unit == 4 ? 3 * padded <= 4 * width : padded <= 4 * width;
+  const size_t width = p.run_taps() * p.channels, padded = (width + unit - 1) / unit * unit;
+  // A third more products at most, 3 numbers to 4, 9 to 12. Those of tiles are cheap, above all where they are few:
+  // to write their sums takes longer.
+  const bool is_worth_it = unit == 4 ? 3 * padded <= 4 * width : padded <= (p.runs() <= 4 ? 8 : 4) * width;
   return has_windows(p) && padded != width && is_worth_it && padded < kMost && are_small(p) ? padded : 0;
 }
 void make_quad_lines(const IntegerProduct& p, const IntegerBlock& block) {

@@ -52,6 +52,7 @@ HWY_INLINE void put_tile(const IntegerProduct& p, size_t row, size_t column, siz
   const hn::ScalableTag<int32_t> d;
   const hn::Rebind<int8_t, decltype(d)> d_out;
   const hn::ScalableTag<float> df;
+  const ToOutput<decltype(d)> to_output(d, p);
   const size_t lanes = hn::Lanes(d), pixel = p.groups * p.columns;
   const FloatResults& f = p.floats;
 #pragma GCC unroll 2
@@ -64,7 +65,7 @@ HWY_INLINE void put_tile(const IntegerProduct& p, size_t row, size_t column, siz
     if (!p.gives_floats) {
 #pragma GCC unroll 8
       for (size_t r = 0; r < kRows; ++r) {
-        put(hn::DemoteTo(d_out, to_output(d, p, sums[r * kVectors + v], scales)), d_out, p.out + at + r * pixel);
+        put(to_output.bytes(sums[r * kVectors + v], scales), d_out, p.out + at + r * pixel);
       }
       continue;
     }

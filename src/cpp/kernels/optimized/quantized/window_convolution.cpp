@@ -71,7 +71,7 @@ Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   ops::Work work = work_of_integers(args);
   const Tensor out = args[kOut]->to_tensor();
   p.out_h = out.dim() == 3 ? 1 : out.size(2), p.out_w = out.size(out.dim() - 1);  // at most, for the choice
-  p.padded_row = QuadLines::padded_row(p);
+  p.padded_run = QuadLines::padded_run(p);
   choose_form(out, &p, &work);
   const double cost = runtime::cost_here(work, ops::kKernelCosts) + ns_of_rows(p, work);
   ET_RETURN_IF_ERROR(runtime::offer(state, std::max(cost, 0.0)));

@@ -42,7 +42,6 @@ inline constexpr uint8_t kPriorityTransposed = kPriorityOffering + 2;
 inline constexpr uint8_t kPriorityDepthwise = kPriorityOffering + 3;
 inline constexpr uint8_t kPriorityWinograd = kPriorityOffering + 4;
 inline constexpr uint8_t kPriorityGroups = kPriorityOffering + 6;
-inline constexpr uint8_t kPriorityTiles = kPriorityOffering + 5;
 /// A product of one row, which reads its weight in place; other linear layers are products of pixels.
 inline constexpr uint8_t kPriorityOneRow = kPriorityOffering + 2;
 
