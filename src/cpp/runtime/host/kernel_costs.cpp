@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "runtime/host/instruction_set.h"
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
+#include "runtime/host/tiles.h"
 
 namespace et::runtime {
 namespace {
@@ -24,10 +22,7 @@ ops::TargetIsa find_isa() {
   if (limit == InstructionSet::kAvx2 || !__builtin_cpu_supports("avx512bw")) {
     return ops::TargetIsa::kAvx2;
   }
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kTiles = 1U << 24;  // CPUID.(7, 0).EDX
-  const bool has_tiles = limit == InstructionSet::kAmx && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
-  return has_tiles && (d & kTiles) != 0 ? ops::TargetIsa::kAmx : ops::TargetIsa::kAvx512;
+  return granted_tiles().int8 ? ops::TargetIsa::kAmx : ops::TargetIsa::kAvx512;
 #else
   return ops::TargetIsa::kArm;
 #endif

@@ -3,11 +3,11 @@
 /// For: HostProgram, whose caller names a directory (HostOptions::pack_cache). Not for: microcontrollers, and what is
 /// packed of constants that lie outside of the program's files (sparse ones, which are unpacked first).
 ///
-/// A file is of one model, one build of this library, one kind of processor and one ET_MAX_ISA. A model is known by its
-/// files' stamps, else by the contents. Packed bytes are checked when they are first used. What does not fit or is
-/// damaged counts as not there, is said in the log, and is replaced.
-/// Processes: a file is written under a name of its own and renamed. It never changes once it is there, but for the
-/// stamps of its model. Threads: safe.
+/// A file is of one model, one build of this library, one kind of processor and one ET_MAX_ISA, with tiles or without
+/// (tiles.h). A model is known by its files' stamps, else by the contents. Packed bytes are checked when they are first
+/// used. What does not fit or is damaged counts as not there, is said in the log, and is replaced. Processes: a file is
+/// written under a name of its own and renamed. It never changes once it is there, but for the stamps of its model.
+/// Threads: safe.
 #pragma once
 
 #include <array>

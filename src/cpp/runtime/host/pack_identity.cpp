@@ -15,6 +15,7 @@
 
 #include "base/content_hash.h"
 #include "runtime/host/instruction_set.h"
+#include "runtime/host/tiles.h"
 
 namespace et::runtime {
 namespace {
@@ -124,8 +125,10 @@ const PackingCode& packing_code() {
 uint64_t processor_identity() {
 #ifdef __linux__
   static const uint64_t identity = [] {
-    const uint64_t pair[] = {hash_of_processor(), static_cast<uint64_t>(instruction_limit())};
-    return pair[0] == 0 ? 0 : content_hash(pair, sizeof(pair));
+    const Tiles& tiles = granted_tiles();
+    const uint64_t facts[] = {hash_of_processor(), static_cast<uint64_t>(instruction_limit()), tiles.int8,
+                              tiles.bfloat16};
+    return facts[0] == 0 ? 0 : content_hash(facts, sizeof(facts));
   }();
   return identity;
 #else

@@ -41,8 +41,7 @@ struct QuantizedConvolution {
   }
 };
 
-/// One whose threads share rows of the output: what all but tiles have in common. The state of a kernel, copied for
-/// each call.
+/// One whose threads share rows of the output. The state of a kernel, copied for each call.
 struct RowConvolution : QuantizedConvolution {
   size_t channels, taps;
   const int8_t* beside;  ///< [at least channels]: a pixel of zero points

@@ -83,7 +83,8 @@ constexpr size_t kBlocks = 2;
 /// Vectors of outputs of a single row: enough that no sum waits for the one before.
 constexpr size_t kRowBlocks = 4;
 
-/// One instruction multiplies four bytes and adds them. Processors without it have other loops (integer_product.h).
+/// One instruction multiplies four bytes and adds them. Processors without it, and those with tiles, have other loops
+/// (integer_product.h).
 bool MultipliesBytes() { return !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX3_DL; }
 
 size_t DynamicLanes() { return hn::Lanes(Tag()); }
@@ -335,9 +336,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   auto* const made = new (memory) DynamicProduct{};
   made->weight = w;
   *state = made;
-  constexpr double kLeastTileRows = 8;  // fewer wait for the weights, which these loops read as fast
-  const bool has_tiles = unit_of_quads() > 1 && work.rows >= kLeastTileRows;
-  if (w.groups == 1 && !w.is_packed && (has_tiles || !HWY_DYNAMIC_DISPATCH(MultipliesBytes)())) {
+  if (w.groups == 1 && !w.is_packed && (unit_of_quads() > 1 || !HWY_DYNAMIC_DISPATCH(MultipliesBytes)())) {
     return pack_integers(context, w, &made->integers);
   }
   Packing packing{&w, &context};
