@@ -5,8 +5,10 @@
 
 For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
 about `--block` milliseconds. A figure is the median over the rounds, the spread half the distance between the
-quartiles. A ratio is ours with default options / best peer in the same run; up to 1.03 counts as level. `placed` is the
-default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey a limit.
+quartiles. A ratio is ours with default options / best peer, the median of the rounds' ratios; up to 1.03 counts as
+level. With one thread all engines of a round run on one core, and cores take turns: a neighbour may slow one down.
+`placed` is the default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey
+a limit.
 `--clock processor` counts what all threads of a process took: for one thread, where others use the machine.
 Prepared files are kept in `--out` and made anew with --again. Also measured, in the same processes: load, first
 inference, the peak of memory beyond the imported package, bytes of the file. Between the rounds: what the registers of
@@ -105,13 +107,17 @@ def measure(
         )
     running = [figure for figure in figures if not figure.reason]
     rates = []
+    cores = sorted(os.sched_getaffinity(0))
     for turn in range(options.rounds):
+        for figure in running if threads == 1 else ():
+            pool.keep_on(figure.engine, {cores[turn // 2 % len(cores)]})
         rates.append(peak.rate(precision, threads))
         for figure in running if turn % 2 == 0 else reversed(running):
             # Pools wait actively for a moment after a call; they must not take a core from the next engine.
             time.sleep(0.03)
             figure.times.append(pool.ask(figure.engine, {"do": "block", "ms": options.block})["ms"])
     for figure in running:
+        pool.keep_on(figure.engine, set(cores))
         figure.macs, figure.peak_rate = macs_of(name, options.out), statistics.median(rates)
         figure.peak_bytes = pool.ask(figure.engine, {"do": "unload"})["peak_bytes"]
     return figures

@@ -68,6 +68,12 @@ class Pool:
             raise Failed(answer["failed"])
         return answer
 
+    def keep_on(self, engine: str, cores: set[int]) -> None:
+        """Lets all threads that an engine has so far run on these cores only."""
+        for thread in Path(f"/proc/{self._workers[engine].pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                os.sched_setaffinity(int(thread.name), cores)
+
     def _start(self, engine: str) -> None:
         python = self._peer_python if ENGINES[engine].peer else Path(sys.executable)
         self._logs[engine] = self._open.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - ends with the pool

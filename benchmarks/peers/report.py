@@ -40,6 +40,11 @@ class Figure:
     def ms(self) -> float:
         return statistics.median(self.times) if self.times else math.nan
 
+    def over(self, other: Figure) -> float:
+        """This time over another engine's, the median of all rounds: cores differ, and neighbours come and go."""
+        pairs = zip(self.times, other.times, strict=False)
+        return statistics.median(mine / its for mine, its in pairs) if self.times and other.times else math.nan
+
     @property
     def spread(self) -> float:
         if len(self.times) < 2:
@@ -71,8 +76,8 @@ def best(figures: list[Figure], ours: bool, key: str = "ms") -> Figure | None:
 
 def placement(figures: list[Figure]) -> float:
     """The time of the default over the better of it and nothing delegated; NaN where one is missing."""
-    times = {f.engine: f.ms for f in figures if not f.reason and f.engine in OURS}
-    return times[DEFAULT] / min(times.values()) if len(times) == len(OURS) else math.nan
+    ours = {f.engine: f for f in figures if not f.reason and f.engine in OURS}
+    return max(ours[DEFAULT].over(f) for f in ours.values()) if len(ours) == len(OURS) else math.nan
 
 
 def ratio(figures: list[Figure], key: str = "ms") -> float:
@@ -83,6 +88,8 @@ def ratio(figures: list[Figure], key: str = "ms") -> float:
     mine, theirs = best(figures, True), best(figures, False, key)
     if mine is None or theirs is None or not getattr(theirs, key):
         return math.nan
+    if key == "ms":
+        return mine.over(theirs)
     return getattr(mine, key) / getattr(theirs, key)
 
 
@@ -147,7 +154,7 @@ def summary(figures: list[Figure]) -> str:
     lines.append(f"{len(above)} of {len(rows)} rows above the best peer (more than {LEVEL})")
     for engine in ENGINES:
         mine = [(best(row, True), next((f for f in row if f.engine == engine), None)) for row in rows.values()]
-        values = [a.ms / b.ms for a, b in mine if a and b and not b.reason]
+        values = [a.over(b) for a, b in mine if a and b and not b.reason]
         if values and engine not in OURS:
             lines.append(f"    beside {engine:12} {geometric_mean(values):.3f} over {len(values)} rows")
     return "\n".join(lines)
@@ -180,7 +187,7 @@ def write_plot(figures: list[Figure], path: Path) -> None:
             for row in chosen.values():
                 reference = best(row, False)
                 own = next((f for f in row if f.engine == engine and not f.reason), None)
-                heights.append(own.ms / reference.ms if own and reference else math.nan)
+                heights.append(own.over(reference) if own and reference else math.nan)
             offsets = [index + place * width for index in range(len(chosen))]
             axis.bar(offsets, heights, width, label=engine)
         axis.axhline(1, color="black", linewidth=0.8)

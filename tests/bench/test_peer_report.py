@@ -55,6 +55,11 @@ def figures(ours, theirs):
     ]
 
 
+def test_a_ratio_is_of_rounds():
+    """Two of five rounds were on a slow core; the medians of both engines are of different rounds."""
+    assert ratio(figures([10.0, 10.0, 10.0, 30.0, 30.0], [13.0, 12.0, 12.5, 40.0, 12.4])) == pytest.approx(10 / 12.5)
+
+
 def test_rows_and_summary():
     rows = figures([40.0, 40.0, 44.0], [50.0, 50.0, 50.0])
     assert ratio(rows) == pytest.approx(0.8)
