@@ -16,20 +16,33 @@ HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
 using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
+// Functors keep parameters by value: after a byte is stored a compiler would read them again.
+
+/// int32 that `to` holds.
+template <class To, class V>
+HWY_INLINE hn::Vec<To> narrow(To to, V numbers) {
+  if constexpr (sizeof(hn::TFromD<To>) == 1) {
+    const hn::RebindToUnsigned<hn::DFromV<V>> d;
+    return hn::BitCast(to, hn::TruncateTo(hn::RebindToUnsigned<To>(), hn::BitCast(d, numbers)));
+  } else {
+    return hn::DemoteTo(to, numbers);
+  }
+}
+
 /// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of
 /// int32.
 template <class T, class Fn>
 HWY_INLINE void pair_integers(const Fn& fn, const pointwise::PointwiseBlock& block) {
   pointwise::HWY_NAMESPACE::pair_rows<T, T>(
-      [&fn](auto a_moves, auto b_moves, const T* a, const T* b, T* out, size_t n) HWY_ATTR {
+      [fn](auto a_moves, auto b_moves, const T* a, const T* b, T* out, size_t n) HWY_ATTR {
         const hn::ScalableTag<int32_t> d;
-        const hn::Rebind<T, decltype(d)> narrow;
+        const hn::Rebind<T, decltype(d)> bytes;
         const auto one_a = hn::Set(d, *a);
         const auto one_b = hn::Set(d, *b);
         over_vectors<int32_t>(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-          const auto x = a_moves ? hn::PromoteTo(d, load(narrow, whole, a + i, left)) : one_a;
-          const auto y = b_moves ? hn::PromoteTo(d, load(narrow, whole, b + i, left)) : one_b;
-          store(narrow, whole, hn::DemoteTo(narrow, fn(d, x, y)), out + i, left);
+          const auto x = a_moves ? hn::PromoteTo(d, load(bytes, whole, a + i, left)) : one_a;
+          const auto y = b_moves ? hn::PromoteTo(d, load(bytes, whole, b + i, left)) : one_b;
+          store(bytes, whole, narrow(bytes, fn(d, x, y)), out + i, left);
         });
       },
       block);
@@ -37,9 +50,8 @@ HWY_INLINE void pair_integers(const Fn& fn, const pointwise::PointwiseBlock& blo
 
 template <class T>
 HWY_INLINE void add_integers(const pointwise::PointwiseBlock& block) {
-  const auto& p = *static_cast<const SumParameters*>(block.parameters);
   pair_integers<T>(
-      [&p](auto d, auto a, auto b) HWY_ATTR {
+      [p = *static_cast<const SumParameters*>(block.parameters)](auto d, auto a, auto b) HWY_ATTR {
         const auto from_a = hn::Add(hn::Set(d, p.sum.bias), hn::Mul(a, hn::Set(d, p.sum.a_factor)));
         const auto wide = hn::Add(from_a, hn::Mul(b, hn::Set(d, p.sum.b_factor)));
         const auto sum = hn::Add(hn::ShiftRightSame(wide, static_cast<int>(p.sum.shift)), hn::Set(d, p.zero_point));
@@ -50,14 +62,13 @@ HWY_INLINE void add_integers(const pointwise::PointwiseBlock& block) {
 
 template <class T>
 HWY_INLINE void multiply_integers(const pointwise::PointwiseBlock& block) {
-  const auto& p = *static_cast<const ProductParameters*>(block.parameters);
   pair_integers<T>(
-      [&p](auto d, auto a, auto b) HWY_ATTR {
+      [p = *static_cast<const ProductParameters*>(block.parameters)](auto d, auto a, auto b) HWY_ATTR {
         const hn::RebindToFloat<decltype(d)> df;
         const auto product = hn::Mul(hn::Sub(a, hn::Set(d, p.a_zero)), hn::Sub(b, hn::Set(d, p.b_zero)));
         const auto units = hn::Mul(hn::ConvertTo(df, product), hn::Set(df, p.scale));
         const auto bounded = hn::Min(hn::Max(units, hn::Set(df, p.low)), hn::Set(df, p.high));
-        return hn::Add(hn::ConvertTo(d, hn::Round(bounded)), hn::Set(d, p.zero_point));
+        return hn::Add(hn::ConvertInRangeTo(d, hn::Round(bounded)), hn::Set(d, p.zero_point));
       },
       block);
 }
@@ -102,15 +113,15 @@ HWY_INLINE void convert_elements(const Fn& fn, const One& one, const pointwise::
 /// NaN becomes 0, whatever the range: the plain kernel's conversion.
 template <class T>
 HWY_INLINE void quantize(const pointwise::PointwiseBlock& block) {
-  const auto& p = *static_cast<const QuantizeParameters*>(block.parameters);
-  const auto fn = [&p](auto d, auto to, auto x) HWY_ATTR {
+  const auto p = *static_cast<const QuantizeParameters*>(block.parameters);  // whose range is within T's
+  const auto fn = [p](auto d, auto to, auto x) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const auto shifted = hn::Add(hn::Round(hn::Mul(x, hn::Set(d, p.inverse))), hn::Set(d, p.zero_point));
     const auto bounded = hn::Min(hn::Max(shifted, hn::Set(d, p.low)), hn::Set(d, p.high));
     const auto number = hn::IfThenZeroElse(hn::IsNaN(shifted), bounded);
-    return hn::DemoteTo(to, hn::ConvertTo(di, number));
+    return narrow(to, hn::ConvertInRangeTo(di, number));
   };
-  const auto one = [&p](float x) HWY_ATTR {
+  const auto one = [p](float x) HWY_ATTR {
     const hn::CappedTag<float, 1> d;
     const auto shifted = hn::Add(hn::Round(hn::Mul(hn::Set(d, x), hn::Set(d, p.inverse))), hn::Set(d, p.zero_point));
     const float number = hn::GetLane(hn::Min(hn::Max(shifted, hn::Set(d, p.low)), hn::Set(d, p.high)));
