@@ -69,10 +69,13 @@ class Pool:
         return answer
 
     def keep_on(self, engine: str, cores: set[int]) -> None:
-        """Lets all threads that an engine has so far run on these cores only."""
-        for thread in Path(f"/proc/{self._workers[engine].pid}/task").iterdir():
-            with contextlib.suppress(ProcessLookupError):  # it has ended
-                os.sched_setaffinity(int(thread.name), cores)
+        """Lets all threads that an engine has so far, in its worker or below, run on these cores only."""
+        processes = [self._workers[engine].pid]
+        while processes:
+            for thread in Path(f"/proc/{processes.pop()}/task").iterdir():
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+                    os.sched_setaffinity(int(thread.name), cores)
+                    processes += map(int, (thread / "children").read_text().split())
 
     def _start(self, engine: str) -> None:
         python = self._peer_python if ENGINES[engine].peer else Path(sys.executable)
