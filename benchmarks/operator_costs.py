@@ -209,7 +209,7 @@ def _least(calls: dict[Any, Callable[[], object]], blocks: int = 9, block_ms: fl
     return least
 
 
-def measured(kind: str, numbers: str, programs: Path) -> dict[str, list[float]]:
+def measured(kind: str, numbers: str, programs: Path) -> Run:
     """Side -> [nanoseconds of a call, picoseconds of a unit]."""
     times: dict[str, list[float]] = {side: [] for side in TABLES}
     least_small: dict[str, float] = {}

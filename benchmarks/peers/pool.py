@@ -72,8 +72,8 @@ class Pool:
         """Lets all threads that an engine has so far, in its worker or below, run on these cores only."""
         processes = [self._workers[engine].pid]
         while processes:
-            for thread in Path(f"/proc/{processes.pop()}/task").iterdir():
-                with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # it has ended
+            for thread in Path(f"/proc/{processes.pop()}/task").glob("*"):  # none where the process has ended
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the thread has
                     os.sched_setaffinity(int(thread.name), cores)
                     processes += map(int, (thread / "children").read_text().split())
 

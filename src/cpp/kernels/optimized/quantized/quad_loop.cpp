@@ -207,11 +207,12 @@ HWY_INLINE void put_sums(const IntegerProduct& p, const amx::QuadSums& tiles, si
 HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
                                          QuadWindowLines lines) {
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
-  const size_t line = block.rows / lines.count, pitch = lines.step / windows.stride;  // windows
-  const size_t through = (lines.count - 1) * pitch + line;
+  const size_t line = block.rows / lines.count, apart = lines.step / windows.stride;  // windows
+  const size_t through = (lines.count - 1) * apart + line;
   const auto blocks_of = [](size_t rows) { return (rows + amx::kQuadBlock - 1) / amx::kQuadBlock; };
   const bool goes_through = lines.step % windows.stride == 0 && blocks_of(through) < lines.count * blocks_of(line);
   const size_t count = goes_through ? through : line, strips = goes_through ? 1 : lines.count;
+  const size_t pitch = goes_through ? apart : count;  // of a strip's lines
   amx::configure_quad_tiles(count);
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
@@ -233,15 +234,12 @@ HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerB
       for (size_t row = 0; row < count; row += amx::kQuadBlock, t.next += t.share * steps) {
         const size_t top = amx::multiply_quad_tiles(t, row, sums), end = HWY_MIN(row + amx::kQuadBlock, count);
         // Row r is window r - i * pitch of line i.
-        for (size_t i = goes_through ? row / pitch : 0, before = i * pitch; before < end; ++i, before += pitch) {
+        for (size_t i = row / pitch, before = i * pitch; before < end; ++i, before += pitch) {
           const size_t begin_of_line = HWY_MAX(row, before), end_of_line = HWY_MIN(end, before + line);
           if (begin_of_line < end_of_line) {
             const size_t results = block.first_row + (strip + i) * line - before;
             put_sums<kVectors>(p, sums, top, begin_of_line, end_of_line, results, column,
                                block.group * p.columns + first, left);
-          }
-          if (!goes_through) {
-            break;
           }
         }
       }
