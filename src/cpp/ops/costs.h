@@ -53,7 +53,7 @@ Work work_of_matmul(const MatmulForm& matmul);
 /// Processors that differ in what is fast: the columns of the tables.
 enum class TargetIsa : uint8_t { kSse41, kAvx2, kAvx512, kAmx, kArm };
 /// Those that a file must do well on when it names none.
-inline constexpr TargetIsa kUsualIsas[] = {TargetIsa::kAvx2, TargetIsa::kAvx512};
+inline constexpr TargetIsa kUsualIsas[] = {TargetIsa::kAvx2, TargetIsa::kAvx512, TargetIsa::kAmx};
 inline constexpr std::string_view kIsaNames[] = {"sse4.1", "avx2", "avx512", "amx", "arm"};
 constexpr std::string_view name_of(TargetIsa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
 

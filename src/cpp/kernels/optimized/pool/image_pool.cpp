@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/optimized/vec/vectors-inl.h"
 #include "threads/parallel.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_IMAGE_POOL_ONCE
@@ -133,7 +134,7 @@ struct MeansOfIntegers {
     const float scale = pool.scale * (1.0f / static_cast<float>(divisor_of(row, i)));
     const auto units = hn::Mul(hn::ConvertTo(df, hn::Sub(state, hn::Set(d32, zeros))), hn::Set(df, scale));
     const auto bounded = hn::Min(hn::Max(units, hn::Set(df, pool.low)), hn::Set(df, pool.high));
-    return hn::DemoteTo(d, hn::Add(hn::NearestInt(bounded), hn::Set(d32, pool.out_zero_point)));
+    return narrow(d, hn::Add(hn::NearestInt(bounded), hn::Set(d32, pool.out_zero_point)));
   }
   const ImageRow& row;
 };

@@ -31,7 +31,7 @@ HWY_INLINE Integers scaled(Integers a, Integers b, int shift) {
 template <class T>
 HWY_INLINE void norm_rows(const LayerNormRows& rows, size_t begin, size_t end) {
   const IntegerTag d;
-  const hn::Rebind<T, IntegerTag> narrow;
+  const hn::Rebind<T, IntegerTag> dt;
   const ProductTag wide;
   const IntegerNorm& norm = rows.norm;
   const auto length = static_cast<size_t>(norm.length());
@@ -44,13 +44,13 @@ HWY_INLINE void norm_rows(const LayerNormRows& rows, size_t begin, size_t end) {
     T* const to = static_cast<T*>(rows.out) + row * length;
     auto sums = hn::Zero(d);
     over_vectors<int32_t>(length, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-      sums = hn::Add(sums, hn::PromoteTo(d, load(narrow, whole, from + i, left)));
+      sums = hn::Add(sums, hn::PromoteTo(d, load(dt, whole, from + i, left)));
     });
     const int64_t zeros = int64_t{rows.zero_point} * static_cast<int64_t>(length);
     const int64_t mean = norm.mean_of(hn::ReduceSum(d, sums) - zeros);
     const auto less = hn::Set(d, static_cast<int32_t>(mean + (int64_t{rows.zero_point} << norm.fraction)));
     const auto distance = [&](auto whole, size_t i, size_t left) HWY_ATTR {
-      const auto x = hn::PromoteTo(d, load(narrow, whole, from + i, left));
+      const auto x = hn::PromoteTo(d, load(dt, whole, from + i, left));
       return hn::Sub(hn::ShiftLeftSame(x, norm.fraction), less);
     };
     auto squares = hn::Zero(wide);
@@ -68,7 +68,7 @@ HWY_INLINE void norm_rows(const LayerNormRows& rows, size_t begin, size_t end) {
       const auto sum = hn::Add(product, load(d, whole, rows.biases + i, left));
       const auto units = hn::ShiftRightSame(hn::Add(sum, rounding), rows.output.shift);
       const auto bounded = hn::Min(hn::Max(hn::Add(units, zero_point), low), high);
-      store(narrow, whole, hn::DemoteTo(narrow, bounded), to + i, left);
+      store(dt, whole, narrow(dt, bounded), to + i, left);
     });
   }
 }

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/optimized/quantized/convolution.h"
+#include "kernels/optimized/vec/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
@@ -31,9 +32,7 @@ class ToOutput {
   }
   /// The same as bytes.
   HWY_INLINE hn::Vec<hn::Rebind<int8_t, D>> bytes(hn::Vec<D> sum, const float* scales) const {
-    const hn::Rebind<int8_t, D> d_out;
-    const auto units = hn::BitCast(hn::RebindToUnsigned<D>(), (*this)(sum, scales));  // bounded, so the last byte
-    return hn::BitCast(d_out, hn::TruncateTo(hn::RebindToUnsigned<decltype(d_out)>(), units));
+    return optimized::HWY_NAMESPACE::narrow(hn::Rebind<int8_t, D>(), (*this)(sum, scales));
   }
 
  private:

@@ -18,17 +18,6 @@ using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 // Functors keep parameters by value: after a byte is stored a compiler would read them again.
 
-/// int32 that `to` holds.
-template <class To, class V>
-HWY_INLINE hn::Vec<To> narrow(To to, V numbers) {
-  if constexpr (sizeof(hn::TFromD<To>) == 1) {
-    const hn::RebindToUnsigned<hn::DFromV<V>> d;
-    return hn::BitCast(to, hn::TruncateTo(hn::RebindToUnsigned<To>(), hn::BitCast(d, numbers)));
-  } else {
-    return hn::DemoteTo(to, numbers);
-  }
-}
-
 /// out[i] = fn(a[i], b[i]) where a stride is 1, or one element for all where it is 0. T: a, b and out; fn: vectors of
 /// int32.
 template <class T, class Fn>

@@ -37,6 +37,17 @@ HWY_INLINE void store(D d, Whole, hn::Vec<D> v, hn::TFromD<D>* p, size_t count) 
   Whole::value ? hn::StoreU(v, d, p) : hn::StoreN(v, d, p, count);
 }
 
+/// int32 that `to` holds. Bytes take one instruction where demoting, which bounds them again, takes three.
+template <class To, class V>
+HWY_INLINE hn::Vec<To> narrow(To to, V numbers) {
+  if constexpr (sizeof(hn::TFromD<To>) == 1) {
+    const hn::RebindToUnsigned<hn::DFromV<V>> d;
+    return hn::BitCast(to, hn::TruncateTo(hn::RebindToUnsigned<To>(), hn::BitCast(d, numbers)));
+  } else {
+    return hn::DemoteTo(to, numbers);
+  }
+}
+
 /// Sum of fn(x[i]) with four independent sums, which also keeps rounding errors small.
 template <class Fn, class T>
 HWY_INLINE T sum_of(const Fn& fn, const T* x, size_t n) {
