@@ -43,7 +43,7 @@ class XnnpackPartitioner(Partitioner):
         verbose: Log, at the level INFO, why each other node is left alone.
         largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
         isa: The processor that the file is for: "sse4.1", "avx2", "avx512", "amx" or "arm". By default ("any") the
-            choice must do for avx2 and avx512. Figures for amx and arm are derived, not measured.
+            choice must do for avx2, avx512 and amx. Figures for arm are derived, not measured.
         always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
             spelled out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
             which do them at least as fast as a call of the delegate. Files for the official runtime
