@@ -136,15 +136,9 @@ bench-setup: interop-setup
 	@$(TIMED) "peers" -- $(SETUP) venv .venv-interop peers
 	@$(TIMED) "plots" -- $(SETUP) venv $(VENV) bench
 
+# A third of the networks, in a quarter of an hour.
 bench: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python $(ARGS)
-	@$(PY) -m benchmarks.models
-	@$(PY) -m benchmarks.kernels
-	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python --short
-	@$(PY) -m benchmarks.spelled_out
-	@$(PY) -m benchmarks.integer_weights
-	@$(PY) -m benchmarks.lowering
-	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 
 lint: setup
 	@$(SETUP) venv $(VENV) lint
@@ -174,10 +168,13 @@ notebooks: build
 	@$(TIMED) "Jupyter" -- $(SETUP) venv $(VENV) notebooks
 	@$(BIN)/jupyter lab notebooks
 
-# Every model, batches of eight and dynamic int8, too, and every operator of these models: hours.
+# Every model, batches of eight and dynamic int8, too, every operator of these models, products of matrices by shape,
+# what lowering takes, and the rest: hours.
 bench-all: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --all --precisions fp32 int8 dynamic $(ARGS)
 	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python
+	@for what in products lowering models kernels spelled_out integer_weights; do $(PY) -m benchmarks.$$what; done
+	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 
 # What older processors would do: each instruction set of x86 below this machine's, one thread.
 bench-isa: build bench-setup

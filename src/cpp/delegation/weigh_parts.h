@@ -5,8 +5,8 @@
 ///      choose. Not for: parts a user asked for.
 ///
 /// A file may run on several processors. For each of them the choice should cost little over the better one: the part
-/// goes where the largest such ratio is smaller. Level sides are the backend's. What decides at load is a kernel,
-/// because several serve one operator; a part of a delegate has no second form. See docs/design/15.
+/// goes where the largest such ratio is smaller. Equal sides stay with the kernels: a part has borders. What decides at
+/// load is a kernel, because several serve one operator; a part of a delegate has no second form. See docs/design/15.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,9 @@ class Balance {
     most_if_taken_ = std::max(most_if_taken_, left > 0 ? taken / left : 1);
     most_if_left_ = std::max(most_if_left_, taken > 0 ? left / taken : 1);
   }
-  bool is_taken() const { return most_if_taken_ <= kLevel || most_if_taken_ <= most_if_left_; }
+  bool is_taken() const { return most_if_taken_ < most_if_left_; }
 
  private:
-  static constexpr double kLevel = 1.03;  // up to here two costs are level
   double most_if_taken_ = 1, most_if_left_ = 1;
 };
 

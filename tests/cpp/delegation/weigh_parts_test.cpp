@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+
 #include "ir/parser.h"
 
 namespace et::delegation {
@@ -13,8 +15,13 @@ using ops::WorkCost;
 using ops::WorkCosts;
 using ops::WorkKind;
 
-/// A product whose unit costs so many picoseconds on each processor, in tiles of one result.
-Verdict verdict(float avx2, float avx512, const std::vector<TargetIsa>& isas, WorkCosts::Tile tile = {1, 1}) {
+/// Picoseconds in the backend.
+struct UnitCosts {
+  float avx2, avx512, amx = 0;
+};
+
+/// A product whose unit costs so much on each processor, in tiles of one result.
+Verdict verdict(UnitCosts unit, const std::vector<TargetIsa>& isas, WorkCosts::Tile tile = {1, 1}) {
   ir::ParseError error;
   const Result<std::unique_ptr<ir::Program>> parsed = ir::parse(R"(
 constant @w : f32[320, 1024]
@@ -25,7 +32,8 @@ method @m(%x: f32[35, 1024]) {
 })",
                                                                 &error);
   EXPECT_TRUE(parsed.ok()) << error.to_string();
-  const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, avx2}, {0, avx512}, {}, {}}}};
+  const WorkCost rows[] = {
+      {ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, unit.avx2}, {0, unit.avx512}, {0, unit.amx}, {}}}};
   const WorkCosts costs = {{rows, 1}, {tile, tile, tile, tile, tile}};
   ir::Node* const part[] = {(*parsed)->methods.at(0)->nodes().back().get()};
   const std::optional<Verdict> found = weigh_part({part, 1}, &costs, isas);
@@ -52,27 +60,34 @@ TEST(CostOf, ALargeMatrixIsReadForEachTileOfRows) {
 }
 
 TEST(WeighPart, TheCheaperSideGetsIt) {
-  EXPECT_TRUE(verdict(kFast, kFast, kBoth).is_taken);
-  EXPECT_FALSE(verdict(kSlow, kSlow, kBoth).is_taken);
+  EXPECT_TRUE(verdict({kFast, kFast}, kBoth).is_taken);
+  EXPECT_FALSE(verdict({kSlow, kSlow}, kBoth).is_taken);
 }
 
 TEST(WeighPart, OnlyProcessorsOfTheFileCount) {
-  EXPECT_TRUE(verdict(kFast, kVerySlow, {TargetIsa::kAvx2}).is_taken);
-  EXPECT_FALSE(verdict(kFast, kVerySlow, {TargetIsa::kAvx512}).is_taken);
+  EXPECT_TRUE(verdict({kFast, kVerySlow}, {TargetIsa::kAvx2}).is_taken);
+  EXPECT_FALSE(verdict({kFast, kVerySlow}, {TargetIsa::kAvx512}).is_taken);
 }
 
 TEST(WeighPart, TheLargerLossDecides) {
-  EXPECT_FALSE(verdict(kFast, kVerySlow, kBoth).is_taken) << "twice as fast here does not pay for ten times there";
-  EXPECT_TRUE(verdict(1, kSlow, kBoth).is_taken);
+  EXPECT_FALSE(verdict({kFast, kVerySlow}, kBoth).is_taken) << "twice as fast here does not pay for ten times there";
+  EXPECT_TRUE(verdict({1, kSlow}, kBoth).is_taken);
+}
+
+TEST(WeighPart, EachProcessorOfTheFileHasItsSay) {
+  const std::vector<TargetIsa> usual(std::begin(ops::kUsualIsas), std::end(ops::kUsualIsas));
+  EXPECT_TRUE(verdict({kFast, kFast, kFast}, usual).is_taken);
+  EXPECT_FALSE(verdict({kFast, kFast, kVerySlow}, usual).is_taken);
+  EXPECT_FALSE(verdict({kVerySlow, kFast, kFast}, usual).is_taken);
 }
 
 TEST(WeighPart, TilesAtTheEdgeCountWhole) {
-  EXPECT_TRUE(verdict(kFast, kFast, kBoth, {35, 320}).is_taken);
-  EXPECT_FALSE(verdict(kFast, kFast, kBoth, {140, 320}).is_taken) << "35 rows are computed as 140";
+  EXPECT_TRUE(verdict({kFast, kFast}, kBoth, {35, 320}).is_taken);
+  EXPECT_FALSE(verdict({kFast, kFast}, kBoth, {140, 320}).is_taken) << "35 rows are computed as 140";
 }
 
 TEST(WeighPart, TheTextHasBothCosts) {
-  EXPECT_NE(verdict(kFast, kFast, {TargetIsa::kAvx2}).text.find("157 us against "), std::string::npos);
+  EXPECT_NE(verdict({kFast, kFast}, {TargetIsa::kAvx2}).text.find("157 us against "), std::string::npos);
 }
 
 TEST(WeighPart, ABackendWithoutCostsIsNotWeighed) { EXPECT_FALSE(weigh_part({}, nullptr, kBoth)); }

@@ -37,7 +37,7 @@ HWY_INLINE void store(D d, Whole, hn::Vec<D> v, hn::TFromD<D>* p, size_t count) 
   Whole::value ? hn::StoreU(v, d, p) : hn::StoreN(v, d, p, count);
 }
 
-/// int32 that `to` holds. Bytes take one instruction where demoting, which bounds them again, takes three.
+/// int32 that `to` holds. Bytes of AVX-512 take one instruction where demoting, which bounds them again, takes three.
 template <class To, class V>
 HWY_INLINE hn::Vec<To> narrow(To to, V numbers) {
   if constexpr (sizeof(hn::TFromD<To>) == 1) {
