@@ -3,10 +3,10 @@
     python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …]
         [--isa avx2]
 
-A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over that of
-the better one. Products of more than 10 MFLOP count in the last lines: the worst and the median ratio, and our least
-share of the best rate that any of the three reached. MKL is eager's; oneDNN gets its weight in the order that it wants
-for. Method as in benchmarks.models.
+A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, our time over that of the
+better one, and our share of what the registers of the machine did at that moment (benchmarks/peers/peak.c). Products of
+more than 10 MFLOP count in the last lines: worst and median. MKL is eager's; oneDNN gets its weight in the order that
+it wants. Method as in benchmarks.models.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ import argparse
 import os
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.peers.peak import Peak
 
 ROWS = (1, 4, 16, 64, 197, 512)
 COLUMNS = (64, 768, 3072, 20_000, 50_257, 200_000)
 DEPTHS = (16, 64, 256, 768, 2048, 8192)
 #: Largest matrix, in numbers, and largest product, in multiplications.
-MOST_NUMBERS, MOST_WORK = 64_000_000, 8_000_000_000
+MOST_NUMBERS, MOST_WORK = 170_000_000, 16_000_000_000
 COUNTED_FLOP = 10_000_000
 
 
@@ -36,6 +42,7 @@ class Figure:
     ours: float
     mkl: float
     onednn: float
+    peak_rate: float  # multiply-accumulates a second
 
     @property
     def flop(self) -> float:
@@ -44,6 +51,10 @@ class Figure:
     @property
     def ratio(self) -> float:
         return self.ours / min(self.mkl, self.onednn)
+
+    @property
+    def of_peak(self) -> float:
+        return self.flop / 2 / (self.ours * 1e-3) / self.peak_rate
 
     @property
     def name(self) -> str:
@@ -55,7 +66,7 @@ class Figure:
 
     def line(self) -> str:
         rates = " ".join(f"{self.rate(ms):8.1f}" for ms in (self.ours, self.mkl, self.onednn))
-        return f"{self.name:22s} {self.ours:9.3f} {rates} {self.ratio:7.2f}"
+        return f"{self.name:22s} {self.ours:9.3f} {rates} {self.ratio:7.2f} {self.of_peak:7.2f}"
 
 
 def shapes(options: argparse.Namespace) -> Iterator[tuple[int, int, int]]:
@@ -67,7 +78,7 @@ def shapes(options: argparse.Namespace) -> Iterator[tuple[int, int, int]]:
                     yield rows, columns, depth
 
 
-def measure_shape(rows: int, columns: int, depth: int, options: argparse.Namespace) -> Figure:
+def measure_shape(rows: int, columns: int, depth: int, peak: Peak, options: argparse.Namespace) -> Figure:
     """Medians of all three sides in turn."""
     import torch
 
@@ -78,7 +89,8 @@ def measure_shape(rows: int, columns: int, depth: int, options: argparse.Namespa
     method = Method(torch.nn.Linear(depth, columns).eval(), (torch.randn(rows, depth),))
     ours, mkl = models.calls(models.compile_methods({"forward": method}), method, "forward")
     row = models.measure("", ours, mkl, options.threads, options.rounds, options.block, _onednn(method))
-    return Figure(rows, columns, depth, row.ours, row.eager, row.delegated)
+    peak_rate = peak.rate("fp32", options.threads)
+    return Figure(rows, columns, depth, row.ours, row.eager, row.delegated, peak_rate)
 
 
 def _onednn(method: object) -> Callable[[], object]:
@@ -100,13 +112,12 @@ def summary(figures: list[Figure]) -> str:
     if not counted:
         return "no product of more than 10 MFLOP"
     worst = max(counted, key=lambda figure: figure.ratio)
-    slowest = min(counted, key=lambda figure: figure.rate(figure.ours))
-    best_rate = max(figure.rate(min(figure.ours, figure.mkl, figure.onednn)) for figure in counted)
+    slowest = min(counted, key=lambda figure: figure.of_peak)
     median = statistics.median(figure.ratio for figure in counted)
-    share = slowest.rate(slowest.ours) / best_rate
+    share = statistics.median(figure.of_peak for figure in counted)
     return (
-        f"{len(counted)} shapes: median {median:.2f}, worst {worst.ratio:.2f} ({worst.name})\n"
-        f"least share of the best rate, {best_rate:.0f} GFLOP/s: {share:.2f} ({slowest.name})"
+        f"{len(counted)} shapes, over the better one: median {median:.2f}, worst {worst.ratio:.2f} ({worst.name})\n"
+        f"of the peak: median {share:.2f}, least {slowest.of_peak:.2f} ({slowest.name})"
     )
 
 
@@ -127,14 +138,18 @@ def main(arguments: list[str] | None = None) -> int:
     import torch
 
     import executorch_py as et
+    from benchmarks.peers.peak import Peak
 
     torch.set_num_threads(options.threads)
     et.set_num_threads(options.threads)
-    print(f"{'rows x depth x columns':22s} {'ms':>9s} {'ours':>8s} {'MKL':>8s} {'oneDNN':>8s} {'ratio':>7s}")
+    titles = "".join(f" {name:>{width}s}" for name, width in (("ms", 9), ("ours", 8), ("MKL", 8), ("oneDNN", 8)))
+    print(f"{'rows x depth x columns':22s}{titles} {'ratio':>7s} {'of peak':>7s}")
     figures = []
-    for shape in shapes(options):
-        figures.append(measure_shape(*shape, options))
-        print(figures[-1].line(), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        peak = Peak(Path(folder), options.isa)
+        for shape in shapes(options):
+            figures.append(measure_shape(*shape, peak, options))
+            print(figures[-1].line(), flush=True)
     print(summary(figures))
     return 0
 
