@@ -178,8 +178,7 @@ bench-all: build bench-setup
 
 # What older processors would do: each instruction set of x86 below this machine's, one thread.
 bench-isa: build bench-setup
-	@for isa in sse4.1 avx2 avx512; do \
-	    $(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --isa $$isa --threads 1 $(ARGS); done
+	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --isa --threads 1 $(ARGS)
 
 interop-setup:
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps

@@ -1,14 +1,14 @@
 """executorch_py beside its peers: the same models, inputs, threads and run, every ratio printed.
 
     python -m benchmarks.peers --peer-python PYTHON [--models NAME ...] [--all] [--engines NAME ...]
-                               [--precisions fp32 int8 dynamic] [--isa avx2] [--threads 1 2] [--rounds 7] [--out FOLDER]
+                               [--precisions fp32 int8 dynamic] [--isa [avx2 ...]] [--threads 1 2] [--rounds 7] [--out FOLDER]
 
 For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
 about `--block` milliseconds. A figure is the median over the rounds, the spread half the distance between the
 quartiles. A ratio is ours with default options / best peer, the median of the rounds' ratios; up to 1.03 counts as
 level. With one thread all engines of a round run on one core, and cores take turns: a neighbour may slow one down.
 `placed` is the default's time over the better of it and nothing delegated. --isa measures ours and the peers that obey
-a limit.
+a limit, once for each set; without a name for each below the machine's highest one.
 `--clock processor` counts what all threads of a process took: for one thread, where others use the machine.
 Prepared files are kept in `--out` and made anew with --again. Also measured, in the same processes: load, first
 inference, the peak of memory beyond the imported package, bytes of the file. Between the rounds: what the registers of
@@ -27,11 +27,12 @@ from pathlib import Path
 import torch
 
 from benchmarks.peers import report
-from benchmarks.peers.engines import ENGINES, LIMITED, isa_settings, quiet
+from benchmarks.peers.engines import ENGINES, LIMITED, quiet
 from benchmarks.peers.models import CHOSEN, MODELS
 from benchmarks.peers.peak import Peak, macs_of
 from benchmarks.peers.pool import Failed, Pool
 from benchmarks.peers.report import Figure
+from executorch_py.cli.instruction_sets import ISAS, check_isa, environment, isa_settings, machine_isas
 
 #: One start that takes longer is no contender's, and needs no median.
 SLOW_START_MS = 1500.0
@@ -130,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="all models")
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES), metavar="NAME")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "int8", "dynamic"), default=["fp32", "int8"])
-    parser.add_argument("--isa", choices=("sse4.1", "avx2", "avx512", "amx"), help="the highest instruction set")
+    parser.add_argument("--isa", nargs="*", choices=ISAS, help="highest instruction sets; default: older ones")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--starts", type=int, default=3, help="processes that load the model; the median counts")
@@ -140,14 +141,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="prepare all files anew")
     options = parser.parse_args(arguments)
     options.models = options.models or list(MODELS if options.all else CHOSEN)
+    sets: list[str | None] = [None]
     if options.isa is not None:
-        os.environ.update(isa_settings(options.isa))
+        sets = options.isa or machine_isas()[:-1]
         options.engines = [engine for engine in options.engines if engine in LIMITED]
+    for isa in filter(None, sets):
+        check_isa(isa)
     options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     quiet()
+    figures = {}
+    for isa in sets:
+        with environment(isa_settings(isa) if isa else {}):
+            figures[isa or "all"] = _measure_models(Peak(options.out, isa), f"-{isa}" if isa else "", options)
+    if len(figures) > 1:
+        print(report.by_isa(figures))
+    return 0
+
+
+def _measure_models(peak: Peak, ending: str, options: argparse.Namespace) -> list[Figure]:
+    """All models; prints each row, writes figures and plot under names with the ending."""
     figures: list[Figure] = []
-    peak = Peak(options.out, options.isa)
     with Pool(options.engines, options.peer_python) as pool:
         for name in options.models:
             _progress(f"{name}: export")
@@ -160,10 +174,11 @@ def main(arguments: list[str] | None = None) -> int:
                     _progress("")
                     print(report.row_text(rows), flush=True)
     print(report.summary(figures))
-    report.write_json(figures, options.out / "peers.json")
-    report.write_plot(figures, options.out / "peers.png")
-    print(f"figures: {options.out / 'peers.json'}, plot: {options.out / 'peers.png'}")
-    return 0
+    table, plot = options.out / f"peers{ending}.json", options.out / f"peers{ending}.png"
+    report.write_json(figures, table)
+    report.write_plot(figures, plot)
+    print(f"figures: {table}, plot: {plot}", flush=True)
+    return figures
 
 
 def _median(starts: list[dict[str, float]], key: str) -> float:

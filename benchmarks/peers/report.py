@@ -160,6 +160,22 @@ def summary(figures: list[Figure]) -> str:
     return "\n".join(lines)
 
 
+def by_isa(figures: dict[str, list[Figure]]) -> str:
+    """Instruction set -> figures, as one table: ours in milliseconds, and over the fastest peer held to the same set."""
+    sets = {isa: grouped(of_set) for isa, of_set in figures.items()}
+    labels = {key: f"{key[0]}, {key[1]}, {key[2]} thr." for rows in sets.values() for key in rows}
+    lines = ["", f"{'ours, ms and over the best peer':38}" + "".join(f"{isa:>10}{'x peer':>8}" for isa in sets)]
+    for key, label in labels.items():
+        cells = ""
+        for rows in sets.values():
+            mine = best(rows.get(key, []), True)
+            cells += f"{mine.ms if mine else math.nan:10.4g}{ratio(rows.get(key, [])):8.2f}"
+        lines.append(f"{label:38}{cells}")
+    means = [geometric_mean([ratio(row) for row in rows.values()]) for rows in sets.values()]
+    lines.append(f"{'geometric mean':38}" + "".join(f"{'':10}{mean:8.2f}" for mean in means))
+    return "\n".join(lines)
+
+
 def write_json(figures: list[Figure], path: Path) -> None:
     rows = [
         {**asdict(figure), "ms": figure.ms, "spread": figure.spread, "of_peak": figure.of_peak} for figure in figures

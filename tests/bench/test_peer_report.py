@@ -10,7 +10,7 @@ from torch import nn
 
 from benchmarks.peers.models import CHOSEN, MODELS
 from benchmarks.peers.peak import Peak, macs_of
-from benchmarks.peers.report import Figure, placement, ratio, row_text, summary
+from benchmarks.peers.report import Figure, by_isa, placement, ratio, row_text, summary
 
 
 def test_registers_do_more_than_a_product(tmp_path):
@@ -86,3 +86,9 @@ def test_the_ratio_is_that_of_the_default():
 
 def test_the_chosen_rows_are_a_third():
     assert set(CHOSEN) < set(MODELS) and len(CHOSEN) <= len(MODELS) / 3
+
+
+def test_instruction_sets_stand_side_by_side():
+    table = by_isa({"avx2": figures([8.0], [10.0]), "avx512": figures([6.0], [4.0])}).splitlines()
+    assert table[2].split() == ["net,", "fp32,", "1", "thr.", "8", "0.80", "6", "1.50"]
+    assert table[3].split() == ["geometric", "mean", "0.80", "1.50"]
