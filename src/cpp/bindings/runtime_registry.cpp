@@ -65,9 +65,8 @@ void register_backend(const std::string& name, py::object implementation) {
 }  // namespace
 
 extension::Process& process_runtime() {
-  extension::Process& process = extension::process();
-  check(process.error);
-  return process;
+  check(extension::process_error());
+  return extension::process();
 }
 
 void init_runtime_registry(py::module_& module) {

@@ -174,7 +174,7 @@ Error load(Read* read, const void* data, size_t nbytes, const et_options* option
   *out = nullptr;
   ET_RETURN_IF_ERROR(check_given(data, "path or address of the program"));
   et::runtime::HostOptions host = et::extension::process_options();
-  ET_RETURN_IF_ERROR(et::extension::process().error);
+  ET_RETURN_IF_ERROR(et::extension::process_error());
   if (pack_cache != nullptr) {
     ET_CHECK_OR_RETURN(*pack_cache != nullptr && **pack_cache != '\0', InvalidArgument,
                        "the directory of packed weights is %s", *pack_cache == nullptr ? "null" : "empty");

@@ -4,12 +4,35 @@
 #include "extension/kernel_util/registration.h"
 #include "runtime/host/out_of_memory.h"
 #include "runtime/platform.h"
+#include "threads/message_relay.h"
 #include "threads/thread_pool.h"
 
 namespace et::extension {
 namespace {
 
 thread_local int t_load_depth = 0;
+
+/// What was said of Process::error: it is met once, and told to every load. No heap, which may have nothing left.
+struct Said {
+  std::mutex mutex;
+  threads::MessageRelay lines;
+};
+
+Said& said() {
+  static Said instance;
+  return instance;
+}
+
+/// Runs `change` and keeps its error with the messages. Ok takes back that there was no memory, and no other error.
+template <typename Change>
+void keep_error(Process& shared, Change&& change) {
+  const std::lock_guard<std::mutex> lock(said().mutex);
+  const threads::MessageRelay::Task scope(said().lines, 0);
+  const Error error = change();
+  if (error != Error::Ok || shared.error.load() == Error::MemoryAllocationFailed) {
+    shared.error.store(error);
+  }
+}
 
 /// What EXECUTORCH_LIBRARY has named since the last time: one table, which lives as long as the process.
 Error take_registrations(Process& shared) {
@@ -71,7 +94,7 @@ Process& process() {
     runtime::platform_install_default_log();
     alignas(Process) static unsigned char place[sizeof(Process)];  // not the heap, which may have none left
     auto* const made = new (place) Process;
-    made->error.store(builtin::register_all(made->kernels, made->backends));
+    keep_error(*made, [made] { return builtin::register_all(made->kernels, made->backends); });
     return made;
   }();
   return *instance;
@@ -80,16 +103,25 @@ Process& process() {
 runtime::HostOptions process_options() {
   Process& shared = process();
   if (KernelRegistration::any_left() && t_load_depth == 0) {  // a library that dlopen brought may have kernels, too
-    const Error error = shared.gate.exclusively([&] { return take_registrations(shared); });
-    if (error != Error::Ok || shared.error.load() == Error::MemoryAllocationFailed) {
-      shared.error.store(error);
-    }
+    static_cast<void>(shared.gate.exclusively([&] {
+      keep_error(shared, [&] { return take_registrations(shared); });
+      return Error::Ok;
+    }));
   }
   runtime::HostOptions options;
   options.kernels = &shared.kernels;
   options.backends = &shared.backends;
   options.pool = threads::default_pool();
   return options;
+}
+
+Error process_error() {
+  const Error error = process().error.load();
+  if (error != Error::Ok) {
+    const std::lock_guard<std::mutex> lock(said().mutex);
+    said().lines.finish();
+  }
+  return error;
 }
 
 Error register_kernels(const runtime::KernelTable& table) {

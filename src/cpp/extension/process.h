@@ -7,6 +7,7 @@
 ///     user's ET_TRY(const std::string name, extension::load_plugin("libmy_ops.so"));
 ///     ET_RETURN_IF_ERROR(extension::register_backend("MyBackend", &backend));
 ///     HostOptions options = extension::process_options();
+///     ET_RETURN_IF_ERROR(extension::process_error());
 ///
 /// Place: the host layer. Nothing below it knows of registries of a process.
 #pragma once
@@ -68,17 +69,20 @@ struct Process {
   runtime::BackendRegistry backends;
   LoadGate gate;
   std::list<runtime::List<runtime::Kernel>> registered;  // of EXECUTORCH_LIBRARY, a table each time some were taken
-  /// Of registering what this build holds and what EXECUTORCH_LIBRARY named. A process that cannot is of no use, but
-  /// for MemoryAllocationFailed: process_options tries again.
-  std::atomic<Error> error{Error::Ok};
+  std::atomic<Error> error{Error::Ok};                   // process_error() tells it
 };
 
 /// The one instance, with everything that this build holds registered. Made when it is first used, never
 /// destroyed: methods may outlive main(). Threads: safe.
 Process& process();
 
-/// The process's kernels, backends and pool of threads.
+/// The process's kernels, backends and pool of threads. Whether all could be registered, process_error() says.
 runtime::HostOptions process_options();
+
+/// What registering came to: what this build holds, and what EXECUTORCH_LIBRARY named. A process that cannot is of no
+/// use, but for MemoryAllocationFailed: process_options tries again. Each call logs the error's message, so that every
+/// load that fails says why. Threads: safe.
+Error process_error();
 
 /// Adds kernels for methods that are loaded from now on. The table must outlive the process's methods.
 /// Errors: those of KernelRegistry::add; InvalidState from inside a load. Threads: safe.

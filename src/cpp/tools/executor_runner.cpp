@@ -202,7 +202,7 @@ Error write_etdump(const RunnerOptions& options, const devtools::ETDumpGen* etdu
 Error run(const RunnerOptions& options) {
   threads::set_num_threads(options.threads);
   runtime::HostOptions host_options = extension::process_options();
-  ET_RETURN_IF_ERROR(extension::process().error);
+  ET_RETURN_IF_ERROR(extension::process_error());
   host_options.mode = options.read_file ? runtime::LoadMode::kFile : runtime::LoadMode::kMmap;
   host_options.data_files = options.data_files;
   host_options.pack_cache = options.pack_cache;

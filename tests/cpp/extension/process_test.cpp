@@ -134,6 +134,18 @@ TEST(DefaultLogDeathTest, MessagesGoToStderr) {
   EXPECT_EXIT(std::exit(EValue(3).tryToTensor().ok()), ::testing::ExitedWithCode(0), "the value is Int, not Tensor");
 }
 
+TEST(DefaultLogDeathTest, EachLoadSaysWhyNothingCouldBeRegistered) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("ET_MAX_ISA", "avx3", 1);
+        const bool fail =
+            Module("a.pte").load() == Error::InvalidArgument && Module("b.pte").load() == Error::InvalidArgument;
+        std::exit(fail ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "'avx3', must be sse4.1.*'avx3', must be sse4.1");
+}
+
 TEST(DefaultLogDeathTest, AHookOfTheUserWins) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -25,12 +25,23 @@ program = et.to_edge_transform_and_lower(torch.export.export(model.eval(), examp
 method = et.Runtime.get().load_program(program.to_executorch().buffer).load_method("forward")
 print(set(method.execute(example)[0].flatten().tolist()))
 """
+# The registries of a process are made once; each call that needs them says why there are none.
+AGAIN = """
+from executorch_py import InvalidArgumentError, Runtime, _core
+
+for call in (_core.operator_names, _core.backend_names, *[lambda: Runtime.get().load_program(b"")] * 2):
+    try:
+        call()
+    except InvalidArgumentError as error:
+        print(error)
+"""
+MESSAGE = "ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx"
 
 
-def run(where: str, limit: str) -> subprocess.CompletedProcess[str]:
+def run(where: str, limit: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ET_MAX_ISA": limit}
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, where], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-c", program, where], capture_output=True, text=True, env=environment, timeout=120
     )
 
 
@@ -49,4 +60,9 @@ def test_the_lowest_limit_takes_the_fused_product_away(where: str) -> None:
 def test_another_word_is_an_error_that_names_the_words() -> None:
     result = run("kernels", "avx3")
     assert result.returncode != 0
-    assert "ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx" in result.stderr
+    assert MESSAGE in result.stderr
+
+
+def test_each_load_names_the_words() -> None:
+    result = run("kernels", "avx3", AGAIN)
+    assert result.stdout.splitlines() == [MESSAGE] * 4, result.stderr

@@ -128,7 +128,7 @@ class Module::Call {
 
 Result<std::shared_ptr<HostProgram>> Module::State::read() {
   runtime::HostOptions host = process_options();
-  ET_RETURN_IF_ERROR(process().error);
+  ET_RETURN_IF_ERROR(process_error());
   host.kernels = options.kernels != nullptr ? options.kernels : host.kernels;
   host.backends = options.backends != nullptr ? options.backends : host.backends;
   host.pool = options.pool != nullptr ? options.pool : host.pool;

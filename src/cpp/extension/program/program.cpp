@@ -88,7 +88,7 @@ Result<Method> Program::load_method(const char* name, MemoryManager* memory, Eve
                      memory == nullptr ? "MemoryManager" : "method allocator");
   const LoadScope scope(process().gate);
   const runtime::HostOptions host = process_options();
-  ET_RETURN_IF_ERROR(process().error);
+  ET_RETURN_IF_ERROR(process_error());
   const auto held = std::make_shared<Method::Held>(program_);
   held->memory.method_allocator = memory->method_allocator();
   if (memory->planned_memory() != nullptr) {
