@@ -176,6 +176,16 @@ def test_doctor(capsys):
     assert "instruction sets" in capsys.readouterr().out
 
 
+def test_doctor_tells_a_wrong_limit():
+    """Nothing can be loaded then, but what is installed is told all the same."""
+    command = [sys.executable, "-m", "executorch_py.cli", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ET_MAX_ISA": "avx3"})
+    assert done.returncode == 1, done.stderr
+    told = json.loads(done.stdout)
+    message = "InvalidArgumentError: ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx"
+    assert told["checks"] == {"kernels and backends": message} and told["machine"]["ET_MAX_ISA"] == "avx3"
+
+
 def test_doctor_tells_a_wrong_kernel(capsys, monkeypatch):
     wrong = cli.doctor._PROGRAM.replace("aten::add.out(%x, %y, 1)", "aten::mul.out(%x, %y)")
     monkeypatch.setattr("executorch_py.cli.doctor._PROGRAM", wrong)

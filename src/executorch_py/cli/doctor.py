@@ -18,6 +18,7 @@ from executorch_py.errors import ExecutorchError
 from executorch_py.runtime import Runtime
 from executorch_py.text_table import aligned
 
+from .instruction_sets import cpu_flags
 from .models import backend_names
 from .terminal import add_json, show
 
@@ -68,15 +69,19 @@ def add(commands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    checks = {"one inference": _tried(_kernels_compute)}
-    if importlib.util.find_spec("torch"):
+    checks = {"kernels and backends": _tried(_are_registered)}
+    has_registries = not any(checks.values())
+    if has_registries:
+        checks |= {"one inference": _tried(_kernels_compute)}
+    if has_registries and importlib.util.find_spec("torch"):
         for name in backend_names():
             checks[f"one inference, delegated to {name}"] = _tried(partial(_delegate_computes, name))
+    backends = _core.backend_names() if has_registries else []
     told = {
         "versions": dict(_versions()),
         "machine": dict(_machine()),
-        "backends": {name: _core.is_backend_available(name) for name in _core.backend_names()},
-        "kernels": len(_core.operator_names()),
+        "backends": {name: _core.is_backend_available(name) for name in backends},
+        "kernels": len(_core.operator_names()) if has_registries else 0,
         "checks": {name: reason or "pass" for name, reason in checks.items()},
     }
     show(arguments, _text(told), lambda: told)
@@ -109,7 +114,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 def _machine() -> Iterator[tuple[str, str]]:
     known = _INSTRUCTIONS_ARM if platform.machine() in ("aarch64", "arm64") else _INSTRUCTIONS
-    flags = _cpu_flags()
+    flags = cpu_flags()
     yield "system", f"{platform.system()} {platform.release()}, {platform.machine()}"
     yield "processors", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     yield "threads of methods", str(_core.num_threads())
@@ -118,21 +123,18 @@ def _machine() -> Iterator[tuple[str, str]]:
         yield "ET_MAX_ISA", limit
 
 
-def _cpu_flags() -> set[str]:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            lines = [line.partition(":") for line in file]
-    except OSError:
-        return set()
-    return {flag for name, _, value in lines if name.strip() in ("flags", "Features") for flag in value.split()}
-
-
 def _tried(check: Callable[[], str]) -> str:
     """Why a check fails; "" when it does not."""
     try:
         return check()
     except (ExecutorchError, ImportError) as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _are_registered() -> str:
+    """Without them, as where ``ET_MAX_ISA`` is a wrong word, nothing else can be tried."""
+    _core.operator_names()
+    return ""
 
 
 def _kernels_compute() -> str:
