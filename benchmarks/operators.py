@@ -35,6 +35,8 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
+from executorch_py.cli.instruction_sets import ISAS, isa_settings
+
 LEVEL = 1.03
 SHORT = ("mobilenet_v3_large", "convnext_tiny", "distilbert", "separator", "detector", "tagger")
 FOLDED = (torch.ops.aten.batch_norm.default, torch.ops.aten._native_batch_norm_legit_no_training.default)
@@ -362,14 +364,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--peer-python", type=Path, help="python of the environment with onnxruntime")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="networks of benchmarks.peers; default: all")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "int8"), default=["fp32", "int8"])
-    parser.add_argument("--isa", choices=("sse4.1", "avx2", "avx512", "amx"), help="the highest instruction set")
+    parser.add_argument("--isa", choices=ISAS, help="the highest instruction set")
     parser.add_argument("--short", action="store_true", help="minutes: six networks, their largest operators")
     parser.add_argument("--least", type=float, help="share of a network's time in eager that has a row (0.002)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--block", type=float, default=10.0, help="milliseconds of a block")
     parser.add_argument("--out", type=Path, default=Path("build/bench/operators.json"))
     options = parser.parse_args(arguments)
-    from benchmarks.peers.engines import isa_settings, quiet
+    from benchmarks.peers.engines import quiet
 
     if options.isa:
         os.environ.update(isa_settings(options.isa))  # before the libraries are loaded

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.peers.peak import Peak
 
+from executorch_py.cli.instruction_sets import ISAS, isa_settings
+
 ROWS = (1, 4, 16, 64, 197, 512)
 COLUMNS = (64, 768, 3072, 20_000, 50_257, 200_000)
 DEPTHS = (16, 64, 256, 768, 2048, 8192)
@@ -126,13 +128,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--block", type=float, default=20.0, help="milliseconds of a block")
-    parser.add_argument("--isa", choices=("sse4.1", "avx2", "avx512", "amx"), help="limits all sides")
+    parser.add_argument("--isa", choices=ISAS, help="limits all sides")
     for name, default in (("rows", ROWS), ("columns", COLUMNS), ("depth", DEPTHS)):
         parser.add_argument(f"--{name}", type=int, nargs="+", default=default)
     options = parser.parse_args(arguments)
     if options.isa:
-        from benchmarks.peers.engines import isa_settings
-
         os.environ.update(isa_settings(options.isa))  # before the libraries are loaded
 
     import torch

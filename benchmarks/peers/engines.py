@@ -318,21 +318,8 @@ ENGINES: dict[str, type[Engine]] = {
 OURS = ("ours", "ours+xnnpack")
 #: What a user writes; the ratios are this one's.
 DEFAULT = "ours+xnnpack"
-#: Those that keep to the instruction sets that `isa_settings` allows.
+#: Those that keep to the instruction sets that `executorch_py.cli.instruction_sets.isa_settings` allows.
 LIMITED = ("ours", "ours+xnnpack", "openvino", "eager", "compile")
-
-
-def isa_settings(isa: str) -> dict[str, str]:
-    """Environment variables that limit `LIMITED` engines to an instruction set: sse4.1, avx2, avx512 or amx."""
-    one_dnn = {"sse4.1": "SSE41", "avx2": "AVX2", "avx512": "AVX512_CORE_VNNI", "amx": "AVX512_CORE_AMX"}[isa]
-    aten = {"sse4.1": "default", "avx2": "avx2", "avx512": "avx512", "amx": "avx512"}[isa]
-    return {
-        "ET_MAX_ISA": isa,
-        "ONEDNN_MAX_CPU_ISA": one_dnn,
-        "DNNL_MAX_CPU_ISA": one_dnn,
-        "ATEN_CPU_CAPABILITY": aten,
-        "MKL_ENABLE_INSTRUCTIONS": {"sse4.1": "SSE4_2", "avx2": "AVX2"}.get(isa, "AVX512"),
-    }
 
 
 def quiet() -> None:

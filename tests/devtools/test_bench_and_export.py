@@ -1,17 +1,21 @@
 """``etpy bench`` beside peers, and what ``etpy export`` takes."""
 
 import json
+import os
+from multiprocessing.context import SpawnProcess
 
 import numpy as np
 import pytest
 import torch
 
 import executorch_py as et
-from executorch_py.cli import engines, main
+from executorch_py.cli import engines, instruction_sets, main
 from executorch_py.cli.engines import ENGINES, EngineError, Running
+from executorch_py.cli.instruction_sets import isa_settings
 from tests.devtools.models import two_blocks
 
 MODEL = "tests.devtools.models:two_blocks"
+OF_AVX2 = {"sse4_1", "avx", "avx2", "fma", "f16c"}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,50 @@ def test_what_is_not_installed_is_told(folder, capsys, monkeypatch):
     told = bench(capsys, folder / "model.pte", folder / "model.onnx", "--runs", 3)
     assert len(told["rows"]) == 1
     assert {note.rpartition(" ")[2] for note in told["notes"]} == set(ENGINES) - {"executorch_py"}
+
+
+def test_figures_are_of_an_instruction_set(folder, capsys, monkeypatch):
+    """The environment of the engine's process has the limit when its library is loaded, and nobody else's."""
+    started = []
+    start = SpawnProcess.start
+    monkeypatch.setattr(SpawnProcess, "start", lambda self: started.append(dict(os.environ)) or start(self))
+    monkeypatch.setattr(instruction_sets, "cpu_flags", lambda: OF_AVX2)
+    monkeypatch.delenv("ET_MAX_ISA", raising=False)
+    command = [folder / "model.pte", "--engine", "executorch_py", "--runs", 3]
+    told = bench(capsys, *command, "--isa", "sse4.1")
+    assert (told["isa"], told["machine_isa"], told["rows"][0]["runs"]) == ("sse4.1", "avx2", 3)
+    assert isa_settings("sse4.1").items() <= started[0].items() and "ET_MAX_ISA" not in os.environ
+    assert main(["bench", *map(str, command), "--isa", "sse4.1"]) == 0
+    assert "instruction set: sse4.1 (--isa), of a machine that has avx2" in capsys.readouterr().out
+    assert bench(capsys, *command)["isa"] is None and started[-1] == dict(os.environ)
+    monkeypatch.setenv("ET_MAX_ISA", "sse4.1")
+    assert main(["bench", *map(str, command)]) == 0
+    out = capsys.readouterr().out
+    assert "instruction set: avx2, the highest of this machine" in out and "ET_MAX_ISA=sse4.1 limits" in out
+
+
+def test_an_engine_that_obeys_no_limit_is_left_out(folder, capsys, monkeypatch):
+    monkeypatch.setattr(
+        engines.Engine, "is_installed", property(lambda self: self.name in ("executorch_py", "executorch"))
+    )
+    monkeypatch.setattr(instruction_sets, "cpu_flags", lambda: OF_AVX2)
+    told = bench(capsys, folder / "model.pte", "--isa", "sse4.1", "--runs", 3)
+    assert [row["engine"] for row in told["rows"]] == ["executorch_py"]
+    assert told["notes"] == ["not measured, because it does not obey --isa: executorch"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "isa", "message"),
+    [
+        (OF_AVX2, "avx512", "this machine has no avx512, its highest instruction set is avx2"),
+        (OF_AVX2 | {"amx_tile", "amx_int8"}, "amx", "this machine has no amx, its highest instruction set is avx2"),
+        ({"asimd"}, "sse4.1", "no instruction set of x86 is known of this machine"),
+    ],
+)
+def test_an_instruction_set_that_is_not_there(flags, isa, message, folder, capsys, monkeypatch):
+    monkeypatch.setattr(instruction_sets, "cpu_flags", lambda: flags)
+    assert main(["bench", str(folder / "model.pte"), "--isa", isa]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_an_engine_that_fails_is_told(folder, capsys):

@@ -20,6 +20,7 @@ from executorch_py.text_table import aligned
 
 from .arguments import inputs_of, positive
 from .engines import ENGINES, EngineError, Running, engines_for
+from .instruction_sets import ISAS, check_isa, highest_isa
 from .models import add_lowering, lowered
 from .terminal import add_json, followed, show
 
@@ -81,26 +82,47 @@ def add(commands: Any) -> None:
     bench.add_argument("--warmup", type=int, default=3, help="calls before those that count, beside the first")
     bench.add_argument("--rounds", type=positive, default=5, help="how often each has its turn")
     bench.add_argument("--engine", action="append", choices=list(ENGINES), help="only these; may be repeated")
+    bench.add_argument("--isa", choices=ISAS, help="the highest instruction set, of engines that obey a limit")
     add_json(bench)
     bench.set_defaults(run=_bench)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.isa is not None:
+        check_isa(arguments.isa)
     with tempfile.TemporaryDirectory() as folder:
         files, notes = _files(arguments, folder)
+        if arguments.isa is None and (limit := os.environ.get("ET_MAX_ISA")):
+            notes.append(f"ET_MAX_ISA={limit} limits executorch_py alone; --isa limits its peers, too")
         inputs = inputs_of(Runtime.get().load_program(files[0]).load_method(arguments.method), arguments.input)
         rows = []
         for threads in arguments.threads or [len(os.sched_getaffinity(0))]:
-            chosen = list(_rows(files, arguments.engine, threads, notes))
+            chosen = list(_rows(files, arguments, threads, notes))
             _measure(chosen, inputs, arguments)
             rows += chosen
     titles = ("file", "engine", "threads", "load", "first", *(f"p{share}" for share in PERCENTILES), "best")
     table = aligned(
         (*titles, "runs", "peak memory", ""), [row.cells() for row in rows], right=range(2, 11), indent="", widest=60
     )
-    told = {"unit": "ms", "rows": [row.as_dict() for row in rows], "notes": notes}
-    show(arguments, "\n".join([*table, "", "times in ms; memory beyond the imported package", *notes]), lambda: told)
+    told = {
+        "unit": "ms",
+        "isa": arguments.isa,
+        "machine_isa": highest_isa(),
+        "rows": [row.as_dict() for row in rows],
+        "notes": notes,
+    }
+    about = ["times in ms; memory beyond the imported package", *_instruction_set(arguments), *notes]
+    show(arguments, "\n".join([*table, "", *about]), lambda: told)
     return 2 if any(row.error for row in rows) else 0
+
+
+def _instruction_set(arguments: argparse.Namespace) -> Iterator[str]:
+    """Which the figures are of."""
+    highest = highest_isa()
+    if arguments.isa is not None:
+        yield f"instruction set: {arguments.isa} (--isa), of a machine that has {highest}"
+    elif highest:
+        yield f"instruction set: {highest}, the highest of this machine"
 
 
 def _files(arguments: argparse.Namespace, folder: str) -> tuple[list[str], list[str]]:
@@ -114,7 +136,7 @@ def _files(arguments: argparse.Namespace, folder: str) -> tuple[list[str], list[
         own = os.path.join(folder, "model.pte")
         program.save(own)
         files[0] = own
-        if not any(one.endswith(".onnx") for one in files) and _is_wanted(arguments.engine, "onnxruntime", "openvino"):
+        if not any(one.endswith(".onnx") for one in files) and _is_wanted(arguments, "onnxruntime", "openvino"):
             files += _onnx(model, inputs, kwargs, folder, notes)
     for file in files:
         if not Path(file).exists():
@@ -124,8 +146,9 @@ def _files(arguments: argparse.Namespace, folder: str) -> tuple[list[str], list[
     return files, notes
 
 
-def _is_wanted(engines: Sequence[str] | None, *names: str) -> bool:
-    return any(ENGINES[name].is_installed and (engines is None or name in engines) for name in names)
+def _is_wanted(arguments: argparse.Namespace, *names: str) -> bool:
+    chosen = [ENGINES[name] for name in names if arguments.engine is None or name in arguments.engine]
+    return any(one.is_installed and (arguments.isa is None or one.obeys_isa) for one in chosen)
 
 
 def _onnx(model: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], folder: str, notes: list[str]) -> list[str]:
@@ -147,14 +170,16 @@ def _onnx(model: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], folder: s
     return [file]
 
 
-def _rows(files: Sequence[str], engines: Sequence[str] | None, threads: int, notes: list[str]) -> Iterator[Row]:
+def _rows(files: Sequence[str], arguments: argparse.Namespace, threads: int, notes: list[str]) -> Iterator[Row]:
     for file in files:
         for engine in engines_for(file):
-            if engines is not None and engine.name not in engines:
+            if arguments.engine is not None and engine.name not in arguments.engine:
                 continue
-            if engine.is_installed:
+            if engine.is_installed and (arguments.isa is None or engine.obeys_isa):
                 yield Row(file, engine.name, threads)
-            elif (note := f"not measured, because it is not installed: {engine.name}") not in notes:
+                continue
+            why = "does not obey --isa" if engine.is_installed else "is not installed"
+            if (note := f"not measured, because it {why}: {engine.name}") not in notes:
                 notes.append(note)
 
 
@@ -164,7 +189,9 @@ def _measure(rows: list[Row], inputs: list[Any], arguments: argparse.Namespace) 
         running: list[tuple[Row, Running]] = []
         for row in followed(rows, "loading", len(rows)):
             try:
-                one = stack.enter_context(Running(row.engine, row.file, arguments.method, inputs, row.threads))
+                one = stack.enter_context(
+                    Running(row.engine, row.file, arguments.method, inputs, row.threads, arguments.isa)
+                )
             except EngineError as error:
                 row.error = str(error)
                 continue

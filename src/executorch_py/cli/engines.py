@@ -17,6 +17,8 @@ from multiprocessing import get_context
 from types import TracebackType
 from typing import Any
 
+from .instruction_sets import environment, isa_settings
+
 __all__ = ["ENGINES", "Engine", "EngineError", "Running", "engines_for"]
 
 Call = Callable[[], Any]
@@ -78,12 +80,14 @@ class Engine:
         suffixes: Of the files that it reads.
         modules: What ``load`` imports; imported before time and memory count.
         load: (file, method, inputs, threads) -> a call that runs once.
+        obeys_isa: Whether `isa_settings` limit it.
     """
 
     name: str
     suffixes: tuple[str, ...]
     modules: tuple[str, ...]
     load: Callable[[str, str, Sequence[Any], int], Call]
+    obeys_isa: bool = False
 
     @property
     def is_installed(self) -> bool:
@@ -94,7 +98,7 @@ class Engine:
 ENGINES = {
     one.name: one
     for one in (
-        Engine("executorch_py", (".pte",), ("executorch_py.runtime",), _own),
+        Engine("executorch_py", (".pte",), ("executorch_py.runtime",), _own, obeys_isa=True),
         Engine(
             "executorch",
             (".pte",),
@@ -102,7 +106,7 @@ ENGINES = {
             _executorch,
         ),
         Engine("onnxruntime", (".onnx",), ("onnxruntime",), _onnxruntime),
-        Engine("openvino", (".onnx", ".xml"), ("openvino",), _openvino),
+        Engine("openvino", (".onnx", ".xml"), ("openvino",), _openvino, obeys_isa=True),
     )
 }
 
@@ -116,8 +120,10 @@ def engines_for(file: str) -> list[Engine]:
 class Running:
     """An engine with a loaded file in a process of its own."""
 
-    def __init__(self, engine: str, file: str, method: str, inputs: Sequence[Any], threads: int) -> None:
-        """Starts the process and loads the file.
+    def __init__(
+        self, engine: str, file: str, method: str, inputs: Sequence[Any], threads: int, isa: str | None = None
+    ) -> None:
+        """Starts the process, limited to an instruction set, and loads the file.
 
         Raises:
             EngineError: The engine cannot load or run it.
@@ -127,7 +133,8 @@ class Running:
         self._process = context.Process(
             target=_serve, args=(theirs, engine, file, method, inputs, threads), daemon=True
         )
-        self._process.start()
+        with environment(isa_settings(isa) if isa else {}):  # before its libraries look at the processor
+            self._process.start()
         theirs.close()
         self.load_seconds, self.first_seconds = self._answer()
 
