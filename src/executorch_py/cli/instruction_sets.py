@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 
 from executorch_py.errors import InvalidArgumentError
 
-__all__ = ["ISAS", "check_isa", "cpu_flags", "environment", "highest_isa", "isa_settings"]
+__all__ = ["ISAS", "check_isa", "cpu_flags", "environment", "highest_isa", "isa_settings", "machine_isas"]
 
 #: Each with all before it -> what /proc/cpuinfo calls the instructions that code of the set takes.
 _FLAGS = {
@@ -52,15 +53,15 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def highest_isa() -> str:
-    """The highest set of this machine; "" where it has none of them, or where nobody knows."""
+def machine_isas() -> tuple[str, ...]:
+    """The sets of this machine, the highest one last; none where it has none of them, or where nobody knows."""
     flags = cpu_flags()
-    highest = ""
-    for isa, needed in _FLAGS.items():
-        if not needed <= flags:
-            break
-        highest = isa
-    return highest
+    return tuple(itertools.takewhile(lambda isa: _FLAGS[isa] <= flags, ISAS))
+
+
+def highest_isa() -> str:
+    """The last of `machine_isas`; "" where there is none."""
+    return (machine_isas() or ("",))[-1]
 
 
 def check_isa(isa: str) -> None:
