@@ -7,6 +7,7 @@
 #   make bench     figures, beside the peers          make interop   both ways with the published package
 #                  (bench-all: every model; bench-isa: with older instruction sets)
 #   make conformance   PyTorch's databases of operators, modules and exported programs, all of them
+#                  (conformance-isa: with older instruction sets)
 #   make replay BASE=commit      what differs from another tree: IR of all stages, files, outputs (QUICK=1: a few)
 #   make compilers the runtime with each gcc and clang that Debian has, -Wconversion
 #   make lint      ruff, mypy, layers                make format    ruff format, clang-format
@@ -49,11 +50,11 @@ SANITIZED := build/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
 FUZZ_SECONDS ?= 60
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench \
-        bench-all bench-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize armhf-setup wheel \
-        wheel-aarch64 sdist package-sizes docs notebooks \
-        setup tools packages compiled build sanitized-build interop-setup browser-setup viewers-setup bench-setup \
-        builds environments mcu-setup java-setup targets targets-setup tosa tosa-setup applications-setup clean help
+.PHONY: demo test test-all python-tests-of-operators other-python-tests quick conformance replay bench bench-all \
+        bench-isa conformance-isa lint tidy format fuzz compilers size mcu mcu-table interop sanitize armhf-setup \
+        wheel wheel-aarch64 sdist package-sizes docs notebooks setup tools packages compiled build sanitized-build \
+        interop-setup browser-setup viewers-setup bench-setup builds environments mcu-setup java-setup targets \
+        targets-setup tosa tosa-setup applications-setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -127,6 +128,11 @@ quick: build
 
 conformance: build
 	@$(PY) -m tests.conformance $(ARGS)
+
+# The same under each instruction set of x86 below this machine's.
+conformance-isa: build
+	@for isa in $$($(PY) -c "from executorch_py.cli import instruction_sets as x86; print(*x86.machine_isas()[:-1])"); \
+	    do $(PY) -m tests.conformance --isa $$isa $(ARGS) || exit 1; done
 
 # BASE: a commit (built once for it), a built tree or the folder of a record; without it the record is only written.
 replay: build

@@ -1,7 +1,8 @@
 """executorch_py beside its peers: the same models, inputs, threads and run, every ratio printed.
 
     python -m benchmarks.peers --peer-python PYTHON [--models NAME ...] [--all] [--engines NAME ...]
-                               [--precisions fp32 int8 dynamic] [--isa [avx2 ...]] [--threads 1 2] [--rounds 7] [--out FOLDER]
+                               [--precisions fp32 int8 dynamic] [--isa [avx2 ...]] [--threads 1 2]
+                               [--rounds 7] [--out FOLDER]
 
 For each model, precision and number of threads all engines load in processes of their own, then take turns in blocks of
 about `--block` milliseconds. A figure is the median over the rounds, the spread half the distance between the

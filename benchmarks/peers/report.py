@@ -161,7 +161,7 @@ def summary(figures: list[Figure]) -> str:
 
 
 def by_isa(figures: dict[str, list[Figure]]) -> str:
-    """Instruction set -> figures, as one table: ours in milliseconds, and over the fastest peer held to the same set."""
+    """Instruction set -> figures, as one table: ours in milliseconds, and over the fastest peer held to the set."""
     sets = {isa: grouped(of_set) for isa, of_set in figures.items()}
     labels = {key: f"{key[0]}, {key[1]}, {key[2]} thr." for rows in sets.values() for key in rows}
     lines = ["", f"{'ours, ms and over the best peer':38}" + "".join(f"{isa:>10}{'x peer':>8}" for isa in sets)]

@@ -4,6 +4,7 @@
     python -m tests.conformance --only add --dtype float32 bool
     python -m tests.conformance -k fft -v                # entries whose name contains "fft"
     python -m tests.conformance --failed                 # what failed last time
+    python -m tests.conformance --isa avx2               # as an older processor
     python -m tests.conformance --group architecture     # torchvision's and transformers' models, an hour or more
 
 Writes ``table.md`` and ``results.json`` to build/conformance. Fails when a case fails that exceptions.py does not list,
@@ -13,11 +14,14 @@ when a case passes that it does list, and when fewer operators reach the runtime
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+
+from executorch_py.cli.instruction_sets import ISAS, check_isa, isa_settings
 
 from .case import Outcome, Status
 from .pool import run_items
@@ -66,9 +70,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="worker processes")
     parser.add_argument("--limit", type=float, default=60, help="seconds for a case")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder for the table")
+    parser.add_argument("--isa", choices=ISAS, help="the highest instruction set")
+    parser.add_argument("--out", type=Path, help="folder for the table; default: build/conformance")
     parser.add_argument("-v", action="store_true", help="print every failure as it comes")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.isa:
+        check_isa(options.isa)
+        os.environ.update(isa_settings(options.isa))  # before the workers load the libraries
+    options.out = options.out or (OUT / options.isa if options.isa else OUT)
+    return options
 
 
 def _chosen(options: argparse.Namespace, results: Results) -> list[Item]:
