@@ -35,7 +35,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
-from executorch_py.cli.instruction_sets import ISAS, isa_settings
+from executorch_py.cli.instruction_sets import ISAS, check_isa, isa_settings
 
 LEVEL = 1.03
 SHORT = ("mobilenet_v3_large", "convnext_tiny", "distilbert", "separator", "detector", "tagger")
@@ -374,6 +374,7 @@ def main(arguments: list[str] | None = None) -> int:
     from benchmarks.peers.engines import quiet
 
     if options.isa:
+        check_isa(options.isa)
         os.environ.update(isa_settings(options.isa))  # before the libraries are loaded
     quiet()
     import executorch_py as et

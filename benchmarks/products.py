@@ -3,10 +3,10 @@
     python -m benchmarks.products [--threads 1] [--rounds N] [--rows N …] [--columns N …] [--depth N …]
         [--isa avx2]
 
-A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, our time over that of the
-better one, and our share of what the registers of the machine did at that moment (benchmarks/peers/peak.c). Products of
-more than 10 MFLOP count in the last lines: worst and median. MKL is eager's; oneDNN gets its weight in the order that
-it wants. Method as in benchmarks.models.
+A line a shape: milliseconds of our linear layer without a delegate, GFLOP/s of all three, and our time over that of the
+better one. Last comes our share of what the registers of the machine did at that moment (benchmarks/peers/peak.c).
+Products of more than 10 MFLOP count in the last lines: worst and median. MKL is eager's; oneDNN gets its
+weight in the order that it wants. Method as in benchmarks.models.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.peers.peak import Peak
 
-from executorch_py.cli.instruction_sets import ISAS, isa_settings
+from executorch_py.cli.instruction_sets import ISAS, check_isa, isa_settings
 
 ROWS = (1, 4, 16, 64, 197, 512)
 COLUMNS = (64, 768, 3072, 20_000, 50_257, 200_000)
@@ -133,6 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.add_argument(f"--{name}", type=int, nargs="+", default=default)
     options = parser.parse_args(arguments)
     if options.isa:
+        check_isa(options.isa)
         os.environ.update(isa_settings(options.isa))  # before the libraries are loaded
 
     import torch
