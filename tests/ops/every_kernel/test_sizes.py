@@ -59,7 +59,7 @@ def check(
         arguments: What a load gives; the last one is the output.
         variable: Places of the arguments, beside the output, that are no constants of the program.
         called: What the first call gives, where it is something else: a kernel may refuse that.
-        tolerance: Relative to the largest result.
+        tolerance: Relative to the largest finite result.
     """
     constant = set(range(len(arguments) - 1)) - variable
     given = arguments if called is None else called
@@ -67,7 +67,7 @@ def check(
     out.fill_(113)
     refusal = outcome(name, None, arguments, constant, given)
     expected = out.clone()
-    largest = float(expected.abs().max()) if expected.numel() else 0.0
+    largest = float(expected.nan_to_num(0, 0, 0).abs().max()) if expected.numel() else 0.0
     taken = 0
     for place in range(kernel_count(name) - 1):
         out.fill_(99)
@@ -388,3 +388,53 @@ def test_pairs(name: str) -> None:
                 a, b = ((torch.rand(shape) + 0.5).to(dtype) for shape in shapes)
                 taken += check(name, [a, b, torch.empty((3, n), dtype=dtype)], {0, 1}, tolerance=tolerance)
     assert taken > 0
+
+
+GRIDS = [(1, 1), (1, 9), (3, 7), (8, 8), (5, 64), (19, 33)]  # points
+NO_PLACES = [float("nan"), float("inf"), -float("inf"), 1e30, -1e20, 1e9, -0.0]
+
+
+def sprinkle(x: torch.Tensor, step: int, values: list[float]) -> None:
+    """One in `step` elements becomes one of `values`, in turn."""
+    some = x.view(-1)[::step]
+    some[:] = torch.tensor(values)[torch.arange(some.numel()) % len(values)]
+
+
+def special_grid(shape: tuple[int, ...], kind: str, size: int) -> torch.Tensor:
+    """Places inside and around an image, far from it, exactly between two pixels, or that are none."""
+    if kind == "between":
+        return (torch.randint(-2 * size, 2 * size, shape).float() + 1) / size
+    grid = {"near": 0.6, "around": 2.0, "far": 1e6, "none": 1.0}[kind] * torch.randn(shape)
+    if kind == "none":
+        sprinkle(grid, 3, NO_PLACES)
+    return grid
+
+
+@pytest.mark.parametrize("kind", ["near", "around", "far", "between", "none"])
+@pytest.mark.parametrize("channels", [1, 3, 4, 7, 64, 130])
+def test_grid_samples(channels: int, kind: str) -> None:
+    """What is nearest, and what is outside, is the same in each kernel. Outside are zeros, beside NaN too."""
+    torch.manual_seed(channels)
+    taken = 0
+    for (height, width), (rows, columns) in itertools.product(IMAGES, GRIDS):
+        x, grid = random((2, channels, height, width)), special_grid((2, rows, columns, 2), kind, width)
+        if kind == "none":
+            sprinkle(x, 5, NO_PLACES[:3])
+        for mode, padding, aligned in itertools.product((0, 1), (0, 1, 2), (False, True)):
+            arguments = [x, grid, mode, padding, aligned, torch.empty(2, channels, rows, columns)]
+            taken += check("aten::grid_sampler_2d.out", arguments, {0, 1}, tolerance=0 if mode else 2e-6)
+    assert taken == len(IMAGES) * len(GRIDS) * 12
+    bicubic = [x, grid, 2, 0, False, torch.empty(2, channels, rows, columns)]
+    assert check("aten::grid_sampler_2d.out", bicubic, {0, 1}) == 0  # the plain kernel's
+
+
+def test_grids_that_change_after_load() -> None:
+    for size, points in [
+        ((2, 70, 9, 5), (3, 4)),
+        ((1, 6, 2, 3), (8, 8)),
+        ((1, 2, 1, 1), (1, 1)),
+        ((0, 3, 4, 4), (2, 2)),
+    ]:
+        arguments = [random((3, 70, 12, 12)), random((3, 8, 8, 2)), 0, 1, True, torch.empty(3, 70, 8, 8)]
+        called = [random(size), random((size[0], *points, 2)), 0, 1, True, torch.empty(*size[:2], *points)]
+        assert check("aten::grid_sampler_2d.out", arguments, {0, 1}, called, tolerance=2e-6) == 1

@@ -6,6 +6,7 @@
 
 #include "kernels/portable/convert.h"
 #include "kernels/portable/dispatch.h"
+#include "kernels/portable/grid_positions.h"
 #include "kernels/portable/shape.h"
 
 // Sampling at positions that a grid gives, in [-1, 1] over the input. Semantics: torch.nn.functional.grid_sample.
@@ -13,52 +14,8 @@
 namespace et::kernels::portable {
 namespace {
 
-enum class Interpolation : int64_t { kBilinear = 0, kNearest = 1, kBicubic = 2 };
-enum class Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
-
-// From [-1, 1] to pixels: corners are pixel centres (align) or pixel edges.
-template <typename T>
-T unnormalize(T x, int64_t size, bool align_corners) {
-  return align_corners ? (x + 1) / 2 * static_cast<T>(size - 1) : ((x + 1) * static_cast<T>(size) - 1) / 2;
-}
-
-template <typename T>
-T clip(T x, int64_t size) {
-  return std::min(static_cast<T>(size - 1), std::max(x, T(0)));  // NaN gives size - 1
-}
-
-// Folds x into [low / 2, high / 2] by reflections at both ends.
-template <typename T>
-T reflect(T x, int64_t twice_low, int64_t twice_high) {
-  if (twice_low == twice_high) {
-    return 0;
-  }
-  const T low = static_cast<T>(twice_low) / 2;
-  const T span = static_cast<T>(twice_high - twice_low) / 2;
-  x = std::abs(x - low);
-  const T rest = std::fmod(x, span);
-  const bool is_even = std::fmod(std::floor(x / span), T(2)) == 0;  // as a number: it need not fit an integer
-  return is_even ? rest + low : span - rest + low;
-}
-
-template <typename T>
-T pad_position(T x, int64_t size, Padding padding, bool align_corners) {
-  if (padding == Padding::kBorder) {
-    return clip(x, size);
-  }
-  if (padding == Padding::kReflection) {
-    return clip(align_corners ? reflect(x, 0, 2 * (size - 1)) : reflect(x, -1, 2 * size - 1), size);
-  }
-  // Positions far outside sample nothing, and must not overflow an integer.
-  return std::isfinite(x) && std::abs(x) < T(1e9) ? x : T(-100);
-}
-
-// The same in an image, where eager takes the first pixel for a position that is not a number once it is reflected.
-template <typename T>
-T pad_position_2d(T x, int64_t size, Padding padding, bool align_corners) {
-  const bool is_lost = std::isnan(x) || (padding == Padding::kReflection && std::isinf(x));
-  return is_lost && padding != Padding::kZeros ? T(0) : pad_position(x, size, padding, align_corners);
-}
+using Interpolation = GridInterpolation;
+using Padding = GridPadding;
 
 // Keys' cubic convolution kernel with A = -0.75, at the four neighbours of a position `t` past the second one.
 template <typename T>
@@ -176,11 +133,11 @@ struct Corners {
   }
 };
 
-// Checks a call with an input [N, C, spatial...] and a grid [N, spatial of the output..., spatial dims], and resizes
-// `out`.
-Error check_and_resize(KernelContext& context, const char* op, const Tensor& input, const Tensor& grid,
-                       int64_t spatial_dims, int64_t interpolation_mode, int64_t last_interpolation,
-                       int64_t padding_mode, Tensor& out) {
+}  // namespace
+
+Error check_grid_sampler(KernelContext& context, const char* op, const Tensor& input, const Tensor& grid,
+                         int64_t spatial_dims, int64_t interpolation_mode, int64_t last_interpolation,
+                         int64_t padding_mode, Tensor& out) {
   ET_RETURN_IF_ERROR(check_rank(op, "input", input, 2 + spatial_dims, 2 + spatial_dims));
   ET_RETURN_IF_ERROR(check_rank(op, "grid", grid, 2 + spatial_dims, 2 + spatial_dims));
   ET_RETURN_IF_ERROR(check_same_dtype(op, "grid", grid, input));
@@ -203,12 +160,10 @@ Error check_and_resize(KernelContext& context, const char* op, const Tensor& inp
   return check_row_major(op, {&input, &grid, &out});
 }
 
-}  // namespace
-
 Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                           int64_t padding_mode, bool align_corners, Tensor& out) {
   const char* op = "aten::grid_sampler_3d";
-  ET_RETURN_IF_ERROR(check_and_resize(context, op, input, grid, 3, interpolation_mode, 1, padding_mode, out));
+  ET_RETURN_IF_ERROR(check_grid_sampler(context, op, input, grid, 3, interpolation_mode, 1, padding_mode, out));
   const int64_t batch = input.size(0), channels = input.size(1);
   const int64_t depth = input.size(2), height = input.size(3), width = input.size(4);
   const int64_t points = grid.size(1) * grid.size(2) * grid.size(3);
@@ -246,7 +201,7 @@ Error grid_sampler_3d_out(KernelContext& context, const Tensor& input, const Ten
 Error grid_sampler_2d_out(KernelContext& context, const Tensor& input, const Tensor& grid, int64_t interpolation_mode,
                           int64_t padding_mode, bool align_corners, Tensor& out) {
   const char* op = "aten::grid_sampler_2d";
-  ET_RETURN_IF_ERROR(check_and_resize(context, op, input, grid, 2, interpolation_mode, 2, padding_mode, out));
+  ET_RETURN_IF_ERROR(check_grid_sampler(context, op, input, grid, 2, interpolation_mode, 2, padding_mode, out));
   const int64_t batch = input.size(0), channels = input.size(1), height = input.size(2), width = input.size(3);
   const int64_t rows = grid.size(1), columns = grid.size(2);
   const auto interpolation = static_cast<Interpolation>(interpolation_mode);

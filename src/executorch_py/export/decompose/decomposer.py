@@ -29,8 +29,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from executorch_py.export.dialect.custom_operators import operator_name
+from executorch_py.export.dialect.custom_operators import kernel_form, operator_name
 from executorch_py.export.dialect.decompositions import OWN_DECOMPOSITIONS, training_decompositions
+from executorch_py.export.dialect.deformable import torchvision_decompositions
 from executorch_py.export.dialect.edge import EdgeVerifier
 from executorch_py.export.dialect.operators import (
     DROPPED,
@@ -52,7 +53,7 @@ from executorch_py.graphs.rewriting import (
     nodes_with_bodies,
 )
 from executorch_py.graphs.sources import has_model_line
-from executorch_py.operators import known_operators
+from executorch_py.operators import kernels_of_operator, known_operators
 
 from .complex_numbers import write_complex_numbers
 from .published_forms import rewrite as rewrite_published
@@ -93,6 +94,11 @@ def _lacks_complex_kernel(node: fx.Node) -> bool:
     return info is not None and not info.takes(dtype_code(value.dtype))
 
 
+def _without_kernel(table: dict[OpOverload, Callable]) -> dict[OpOverload, Callable]:
+    """Those operators that no loaded library has a kernel of: a user's own kernel is taken."""
+    return {op: function for op, function in table.items() if not kernels_of_operator(kernel_form(op).name)}
+
+
 class Decomposer:
     """One walk over one program. rewrites.py calls ``emit``, ``first_of`` and ``empty_like``."""
 
@@ -111,8 +117,9 @@ class Decomposer:
         self.kept = kept
         self._keep_filter = keep_filter
         self._table = decomposition_table(kept)
-        if training := training_decompositions():
-            self._table = {**self._table, **training}
+        late = {**training_decompositions(), **_without_kernel(torchvision_decompositions())}
+        if late:
+            self._table = {**self._table, **late}
         self._kept_composites = [op for op in kept if is_composite(op)]
         self._own_composites = {op: OWN_DECOMPOSITIONS[op] for op in OWN_DECOMPOSITIONS if is_composite(op)}
         self._memo: dict[Any, _Replacement | None] = {}
