@@ -11,6 +11,7 @@
 
 #include "runtime/host/instruction_set.h"
 #include "runtime/host/packed_memory.h"
+#include "runtime/host/pages.h"
 #include "runtime/shared_cache.h"
 
 namespace et::backends::xnnpack {
@@ -84,10 +85,16 @@ bool make_pages(char* memory, size_t nbytes) {
   return true;
 }
 
+/// Large blocks are in huge pages: weights that no cache keeps, as those of sparse layers, are read in every call.
 void* aligned(size_t alignment, size_t nbytes) {
   void* memory = nullptr;
+  const bool is_large = nbytes >= runtime::kHugePage;
+  alignment = is_large ? std::max(alignment, runtime::kHugePage) : alignment;
   if (is_stopped() || posix_memalign(&memory, alignment, nbytes) != 0) {
     return nullptr;
+  }
+  if (is_large) {
+    runtime::want_huge_pages(memory, nbytes);
   }
   if (threads::StopScope::current() != nullptr && !make_pages(static_cast<char*>(memory), nbytes)) {
     std::free(memory);
