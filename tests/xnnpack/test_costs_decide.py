@@ -23,6 +23,7 @@ def convolution(channels: int, kernel: int, groups: int = 1) -> nn.Module:
     return nn.Conv2d(channels, channels, kernel, padding=kernel // 2, groups=groups)
 
 
+SETS = ("avx2", "avx512", "amx")  # those that a file for any must do for
 MODELS = {
     "3x3": (nn.Sequential(convolution(64, 3), nn.ReLU(), convolution(64, 3)), (1, 64, 28, 28)),
     "depthwise 7x7": (nn.Sequential(convolution(96, 1), convolution(96, 7, 96)), (1, 96, 28, 28)),
@@ -50,7 +51,7 @@ MODELS = {
 )
 def test_each_region_goes_where_it_costs_less(name: str, avx2: bool, avx512: bool, amx: bool, for_any: bool) -> None:
     model, shape = MODELS[name]
-    found = {isa: takes(model, shape, isa=isa) for isa in ("avx2", "avx512", "amx", "any")}
+    found = {isa: takes(model, shape, isa=isa) for isa in (*SETS, "any")}
     assert found == {"avx2": avx2, "avx512": avx512, "amx": amx, "any": for_any}
 
 
@@ -81,8 +82,15 @@ def test_the_report_gives_both_costs() -> None:
     assert re.search(r"part 0: its part costs [0-9.]+ us .* in kernels \(amx\), [0-9.]+ us less", text("prelu", "amx"))
     left = text("3x3", "any")
     assert "not delegated: 3 operators: its part would cost" in left
-    for isa in ("avx2", "avx512", "amx"):
+    for isa in SETS:
         assert re.search(rf"us in kernels \({isa}\), [0-9.]+ us more", left)
+
+
+def test_a_part_that_saves_on_each_processor_is_delegated() -> None:
+    exported = {method: entry.export() for method, entry in ZOO["llama"]().items()}
+    report = et.delegation_report(et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]))
+    saves = ", ".join(rf"[0-9.]+ us against [0-9.]+ us in kernels \({isa}\), [0-9.]+ us less" for isa in SETS)
+    assert report.delegated("decode") and re.search(f"part 0: its part costs {saves}", report.summary())
 
 
 # What was measured to be slower in the delegate with AVX2 and with AVX-512 (docs/lab/benchmarks.md).
