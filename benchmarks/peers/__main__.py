@@ -33,7 +33,7 @@ from benchmarks.peers.models import CHOSEN, MODELS
 from benchmarks.peers.peak import Peak, macs_of
 from benchmarks.peers.pool import Failed, Pool
 from benchmarks.peers.report import Figure
-from executorch_py.cli.instruction_sets import ISAS, check_isa, environment, isa_settings, machine_isas
+from executorch_py.cli.instruction_sets import ISAS, check_isa, environment, isa_settings, older_isas
 
 #: One start that takes longer is no contender's, and needs no median.
 SLOW_START_MS = 1500.0
@@ -144,7 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.models = options.models or list(MODELS if options.all else CHOSEN)
     sets: list[str | None] = [None]
     if options.isa is not None:
-        sets = options.isa or machine_isas()[:-1]
+        sets = list(dict.fromkeys(options.isa or older_isas()))
         options.engines = [engine for engine in options.engines if engine in LIMITED]
     for isa in filter(None, sets):
         check_isa(isa)

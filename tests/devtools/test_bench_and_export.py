@@ -79,8 +79,10 @@ def test_figures_are_of_an_instruction_set(folder, capsys, monkeypatch):
     assert bench(capsys, *command)["isa"] is None and started[-1] == dict(os.environ)
     monkeypatch.setenv("ET_MAX_ISA", "sse4.1")
     assert main(["bench", *map(str, command)]) == 0
-    out = capsys.readouterr().out
-    assert "instruction set: avx2, the highest of this machine" in out and "ET_MAX_ISA=sse4.1 limits" in out
+    assert "set: sse4.1 for executorch_py (ET_MAX_ISA), avx2 for its peers" in capsys.readouterr().out
+    monkeypatch.setenv("ET_MAX_ISA", "amx")
+    assert main(["bench", *map(str, command)]) == 0
+    assert "instruction set: avx2, the highest of this machine" in capsys.readouterr().out
 
 
 def test_an_engine_that_obeys_no_limit_is_left_out(folder, capsys, monkeypatch):

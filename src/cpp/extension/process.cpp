@@ -14,7 +14,7 @@ thread_local int t_load_depth = 0;
 
 /// What was said of Process::error: it is met once, and told to every load. No heap, which may have nothing left.
 struct Said {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a hook that is told may load something itself
   threads::MessageRelay lines;
 };
 
@@ -26,7 +26,7 @@ Said& said() {
 /// Runs `change` and keeps its error with the messages. Ok takes back that there was no memory, and no other error.
 template <typename Change>
 void keep_error(Process& shared, Change&& change) {
-  const std::lock_guard<std::mutex> lock(said().mutex);
+  const std::lock_guard<std::recursive_mutex> lock(said().mutex);
   const threads::MessageRelay::Task scope(said().lines, 0);
   const Error error = change();
   if (error != Error::Ok || shared.error.load() == Error::MemoryAllocationFailed) {
@@ -118,7 +118,7 @@ runtime::HostOptions process_options() {
 Error process_error() {
   const Error error = process().error.load();
   if (error != Error::Ok) {
-    const std::lock_guard<std::mutex> lock(said().mutex);
+    const std::lock_guard<std::recursive_mutex> lock(said().mutex);
     said().lines.finish();
   }
   return error;

@@ -20,7 +20,7 @@ from executorch_py.text_table import aligned
 
 from .arguments import inputs_of, positive
 from .engines import ENGINES, EngineError, Running, engines_for
-from .instruction_sets import ISAS, check_isa, highest_isa
+from .instruction_sets import ISAS, check_isa, environment, highest_isa
 from .models import add_lowering, lowered
 from .terminal import add_json, followed, show
 
@@ -90,10 +90,8 @@ def add(commands: Any) -> None:
 def _bench(arguments: argparse.Namespace) -> int:
     if arguments.isa is not None:
         check_isa(arguments.isa)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, environment({"ET_MAX_ISA": arguments.isa} if arguments.isa else {}):
         files, notes = _files(arguments, folder)
-        if arguments.isa is None and (limit := os.environ.get("ET_MAX_ISA")):
-            notes.append(f"ET_MAX_ISA={limit} limits executorch_py alone; --isa limits its peers, too")
         inputs = inputs_of(Runtime.get().load_program(files[0]).load_method(arguments.method), arguments.input)
         rows = []
         for threads in arguments.threads or [len(os.sched_getaffinity(0))]:
@@ -119,8 +117,11 @@ def _bench(arguments: argparse.Namespace) -> int:
 def _instruction_set(arguments: argparse.Namespace) -> Iterator[str]:
     """Which the figures are of."""
     highest = highest_isa()
+    limit = os.environ.get("ET_MAX_ISA", highest)
     if arguments.isa is not None:
         yield f"instruction set: {arguments.isa} (--isa), of a machine that has {highest}"
+    elif highest and ISAS.index(limit) < ISAS.index(highest):  # all have loaded by now, so that it is a word
+        yield f"instruction set: {limit} for executorch_py (ET_MAX_ISA), {highest} for its peers (--isa: all)"
     elif highest:
         yield f"instruction set: {highest}, the highest of this machine"
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from executorch_py.errors import InvalidArgumentError
 
-__all__ = ["ISAS", "check_isa", "cpu_flags", "environment", "highest_isa", "isa_settings", "machine_isas"]
+__all__ = ["ISAS", "check_isa", "cpu_flags", "environment", "highest_isa", "isa_settings", "machine_isas", "older_isas"]
 
 #: Each with all before it -> what /proc/cpuinfo calls the instructions that code of the set takes.
 _FLAGS = {
@@ -57,6 +57,18 @@ def machine_isas() -> tuple[str, ...]:
     """The sets of this machine, the highest one last; none where it has none of them, or where nobody knows."""
     flags = cpu_flags()
     return tuple(itertools.takewhile(lambda isa: _FLAGS[isa] <= flags, ISAS))
+
+
+def older_isas() -> tuple[str, ...]:
+    """The sets of this machine below its highest one.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    older = machine_isas()[:-1]
+    if not older:
+        raise InvalidArgumentError(f"no older instruction set of x86 is known of this machine ({platform.machine()})")
+    return older
 
 
 def highest_isa() -> str:
