@@ -48,7 +48,7 @@ def run(*command: object, **options: object) -> None:
 
 def pip_wheel(source: Path, folder: Path, *settings: str, **environment: str) -> Path:
     """Builds the wheel of a source tree with the packages that are installed, and gives the file."""
-    settings = tuple(f"-C{setting}" for setting in settings)
+    settings = tuple(f"--config-settings={setting}" for setting in settings)
     command = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps", *settings]
     run(*command, "-w", folder, source, env=os.environ | environment)
     (wheel,) = folder.glob("*.whl")
@@ -93,7 +93,7 @@ def sdist(temporary: Path) -> Path:
     command = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps", "--no-index"]
     # Where and how `make build` compiles, and by which names (scikit-build says gcc and g++): a compiler cache and the
     # cache of third-party builds know these commands.
-    as_built = ["-Cbuild-dir=build/dev", "-Ccmake.define.ET_WERROR=ON"]
+    as_built = ["--config-settings=build-dir=build/dev", "--config-settings=cmake.define.ET_WERROR=ON"]
     run(*offline, *command, *as_built, "-w", temporary, source, env={"CC": "cc", "CXX": "c++"} | os.environ)
     (wheel,) = temporary.glob("*.whl")
     run(sys.executable, "-m", "venv", "--system-site-packages", temporary / "clean")

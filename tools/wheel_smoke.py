@@ -104,7 +104,8 @@ def settings_of(tree: Path) -> list[str]:
     options = re.findall(
         r"^(ET_(?:BUILD_\w+|WERROR|BACKENDS|SIZE_BUILD|STRIP_MESSAGES)):\w+=(.*)$", cache, re.MULTILINE
     )
-    return [f"-Cbuild-dir={tree}", *(f"-Ccmake.define.{name}={value}" for name, value in options)]
+    settings = [f"build-dir={tree}", *(f"cmake.define.{name}={value}" for name, value in options)]
+    return [f"--config-settings={setting}" for setting in settings]  # pip 23.0 of Debian has no -C
 
 
 def main() -> None:
