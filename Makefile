@@ -180,7 +180,8 @@ notebooks: build
 bench-all: build bench-setup
 	@$(PY) -m benchmarks.peers --peer-python .venv-interop/bin/python --all --precisions fp32 int8 dynamic $(ARGS)
 	@$(PY) -m benchmarks.operators --peer-python .venv-interop/bin/python
-	@for what in products lowering models kernels spelled_out integer_weights; do $(PY) -m benchmarks.$$what; done
+	@for what in products lowering models kernels spelled_out integer_weights; \
+	    do $(PY) -m benchmarks.$$what || exit 1; done
 	@$(PY) -m benchmarks.overhead --peer .venv-interop/bin/python
 
 # What older processors would do: each instruction set of x86 below this machine's, one thread.

@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     quiet()
     figures = {}
     for isa in sets:
-        with environment(isa_settings(isa) if isa else {}):
+        with environment(isa_settings(isa)):
             figures[isa or "all"] = _measure_models(Peak(options.out, isa), f"-{isa}" if isa else "", options)
     if len(figures) > 1:
         print(report.by_isa(figures))

@@ -35,8 +35,8 @@ MODELS = {
 }
 
 
-# Kernels may be XNNPACK's, one by one. So a part is taken only for what XNNPACK has in a delegate alone and computes
-# faster, as PReLU with AVX-512, which AMX has and where the convolutions beside it are level.
+# A load may take XNNPACK's kernel for one operator. So a part is taken only for what the library computes faster and
+# has in a delegate alone: PReLU, on a processor with AMX, where the convolution beside it is level.
 @pytest.mark.parametrize(
     ("name", "avx2", "avx512", "amx", "for_any"),
     [

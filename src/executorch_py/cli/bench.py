@@ -20,7 +20,7 @@ from executorch_py.text_table import aligned
 
 from .arguments import inputs_of, positive
 from .engines import ENGINES, EngineError, Running, engines_for
-from .instruction_sets import ISAS, check_isa, environment, highest_isa
+from .instruction_sets import ISAS, check_isa, environment, highest_isa, isa_settings
 from .models import add_lowering, lowered
 from .terminal import add_json, followed, show
 
@@ -90,7 +90,7 @@ def add(commands: Any) -> None:
 def _bench(arguments: argparse.Namespace) -> int:
     if arguments.isa is not None:
         check_isa(arguments.isa)
-    with tempfile.TemporaryDirectory() as folder, environment({"ET_MAX_ISA": arguments.isa} if arguments.isa else {}):
+    with tempfile.TemporaryDirectory() as folder, environment(isa_settings(arguments.isa)):
         files, notes = _files(arguments, folder)
         inputs = inputs_of(Runtime.get().load_program(files[0]).load_method(arguments.method), arguments.input)
         rows = []
@@ -190,9 +190,7 @@ def _measure(rows: list[Row], inputs: list[Any], arguments: argparse.Namespace) 
         running: list[tuple[Row, Running]] = []
         for row in followed(rows, "loading", len(rows)):
             try:
-                one = stack.enter_context(
-                    Running(row.engine, row.file, arguments.method, inputs, row.threads, arguments.isa)
-                )
+                one = stack.enter_context(Running(row.engine, row.file, arguments.method, inputs, row.threads))
             except EngineError as error:
                 row.error = str(error)
                 continue

@@ -17,8 +17,6 @@ from multiprocessing import get_context
 from types import TracebackType
 from typing import Any
 
-from .instruction_sets import environment, isa_settings
-
 __all__ = ["ENGINES", "Engine", "EngineError", "Running", "engines_for"]
 
 Call = Callable[[], Any]
@@ -120,10 +118,8 @@ def engines_for(file: str) -> list[Engine]:
 class Running:
     """An engine with a loaded file in a process of its own."""
 
-    def __init__(
-        self, engine: str, file: str, method: str, inputs: Sequence[Any], threads: int, isa: str | None = None
-    ) -> None:
-        """Starts the process, limited to an instruction set, and loads the file.
+    def __init__(self, engine: str, file: str, method: str, inputs: Sequence[Any], threads: int) -> None:
+        """Starts the process, with the environment as it is now, and loads the file.
 
         Raises:
             EngineError: The engine cannot load or run it.
@@ -133,8 +129,7 @@ class Running:
         self._process = context.Process(
             target=_serve, args=(theirs, engine, file, method, inputs, threads), daemon=True
         )
-        with environment(isa_settings(isa) if isa else {}):  # before its libraries look at the processor
-            self._process.start()
+        self._process.start()
         theirs.close()
         self.load_seconds, self.first_seconds = self._answer()
 

@@ -22,11 +22,13 @@ _FLAGS = {
 ISAS = tuple(_FLAGS)
 
 
-def isa_settings(isa: str) -> dict[str, str]:
-    """Environment variables that limit this package, OpenVINO and PyTorch to a set.
+def isa_settings(isa: str | None) -> dict[str, str]:
+    """Environment variables that limit this package, OpenVINO and PyTorch to a set; for None there are none.
 
     The libraries read them once: they must be there before a process loads the libraries.
     """
+    if isa is None:
+        return {}
     one_dnn = {"sse4.1": "SSE41", "avx2": "AVX2", "avx512": "AVX512_CORE_VNNI", "amx": "AVX512_CORE_AMX"}[isa]
     aten = {"sse4.1": "default", "avx2": "avx2", "avx512": "avx512", "amx": "avx512"}[isa]
     return {
