@@ -33,7 +33,7 @@ INSERT BEFORE .text;
   endif()
   target_link_options(${target} PRIVATE "-Wl,-T,${script}")
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
-  set(libraries ${target} et_base et_schema et_runtime et_runtime_host et_threads et_builtin)
+  set(libraries ${target} et_base et_schema et_runtime et_runtime_host et_threads et_builtin et_ops et_extension)
   foreach(part runtime kernels)
     get_property(backends GLOBAL PROPERTY ET_BACKEND_${part})
     foreach(name IN LISTS backends)

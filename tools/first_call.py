@@ -1,11 +1,12 @@
 """Which functions of the extension module loading and calling models takes: writes cmake/first_call.txt.
 
-    python tools/first_call.py MODEL.pte [MODEL.pte ...]
+    python tools/first_call.py [--add] MODEL.pte [MODEL.pte ...]
 
 For: grouping these functions in the module (cmake/EtFirstCall.cmake). The system maps code 64 KiB at a time, so
 scattered functions cost each process megabytes. Run it with the package of a build tree on PYTHONPATH when what runs at
 load and call has changed much; a name in the list that is no longer there does no harm. The list holds names as the
-linker knows them, those that most models take first.
+linker knows them, those that most models take first. --add keeps what the list has, such as functions of another
+instruction set: a name then stands where the better of the two orders has it.
 Not for: other systems than Linux on x86-64, where the list serves all the same.
 
 Each model runs in a process of its own, forked when the package is imported, once with inputs of torch and once of
@@ -95,6 +96,8 @@ def functions_of(module: Module, tracer: ctypes.CDLL, model: Path, library: str)
 
 
 def main(models: list[str]) -> int:
+    adds = models[:1] == ["--add"]
+    models = models[adds:]
     if not models:
         print(__doc__)
         return 2
@@ -110,8 +113,15 @@ def main(models: list[str]) -> int:
                 names = functions_of(module, tracer, Path(model), tensors)
                 print(f"{model} ({tensors}): {len(names)} functions")
                 users.update(names)
-    LIST.write_text(HEADER + "".join(f"{name}\n" for name, _ in users.most_common()))
-    print(f"{LIST.relative_to(ROOT)}: {len(users)} functions")
+    kept = [name for name in LIST.read_text().splitlines() if not name.startswith("#")] if adds else []
+    met = [name for name, _ in users.most_common()]
+    places: dict[str, int] = {}
+    for order in (met, kept):
+        for place, name in enumerate(order):
+            places[name] = min(place, places.get(name, place))
+    names = sorted(places, key=places.__getitem__)
+    LIST.write_text(HEADER + "".join(f"{name}\n" for name in names))
+    print(f"{LIST.relative_to(ROOT)}: {len(names)} functions")
     return 0
 
 
