@@ -41,8 +41,8 @@ SANITIZE  ?= address,undefined
 HOSTILE   := base schema runtime robustness backend_tosa
 # Python tests that run every kernel.
 SWEPT     := tests/ops/every_kernel tests/ops/test_kernels_without_samples.py
-# Those of operators and of targets: about half of the time of all Python tests.
-OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets tests/tosa
+# Those of operators, targets and conformance: about half of the time of all Python tests.
+OF_OPERATORS := tests/ops tests/bench tests/interop tests/targets tests/tosa tests/conformance
 # Of the files in tests/sweeps.txt `make test` runs a part, `make test-all` everything.
 PARTS ?= --parts
 FUZZED    := data_file ir_parser program_loader
@@ -91,7 +91,7 @@ builds: compiled
 	@$(MAKE) --no-print-directory sanitized-build
 
 environments: packages
-	@$(TIMED) "system packages of the tests" -- $(SETUP) debian mcu java armhf browser speech docs
+	@$(TIMED) "system packages of the tests" -- $(SETUP) debian mcu java browser docs $(MORE_PACKAGES)
 	@$(TIMED) "Python packages of the tests" -- $(SETUP) venv $(VENV) photographs-no-deps docs
 	@$(TIMED) "interop environment" -- $(SETUP) venv .venv-interop interop interop-no-deps
 	@$(TIMED) "TOSA reference model and Vela" -- $(SETUP) venv .venv-tosa tosa
@@ -112,6 +112,7 @@ test: tools
 	    $(MAKE) --no-print-directory -j$(JOBS) python-tests-of-operators other-python-tests docs
 
 test-all: export PARTS =
+test-all: export MORE_PACKAGES = armhf speech
 test-all: test
 	@$(PY) -m tests.conformance --group special
 
@@ -237,7 +238,7 @@ compilers: compiled
 	@$(TIMED) "other compilers" -- $(SETUP) debian compiler compilers
 	@$(PY) tools/compilers.py $(BUILD)
 
-# What `make test` runs of `make targets`: 32 bits, and char without a sign.
+# What `make test-all` runs of `make targets`: 32 bits, and char without a sign. Cortex-M has both, too.
 armhf-setup: setup
 	@$(TIMED) "compiler and emulator of 32-bit Arm" -- $(SETUP) debian armhf
 

@@ -77,10 +77,12 @@ function(et_executable)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# et_test(NAME folder SRCS ... [DEPS ...]): one GoogleTest program of tests/cpp/<folder>, one ctest entry.
+# et_test(NAME folder SRCS ... [DEPS ...] [APART]): one GoogleTest program of tests/cpp/<folder>, one ctest entry.
 # The tests run in their source folder; ET_TEST_DIR is that folder as a string literal, for golden files.
+# Eight files are compiled as one, because half of the time goes to headers; with CMAKE_UNITY_BUILD=OFF each by itself.
+# APART: so in any case, since two of them share a name that each has for itself, a macro or a `using`.
 function(et_test)
-  cmake_parse_arguments(arg "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "APART" "NAME" "SRCS;DEPS" ${ARGN})
   string(REPLACE "/" "_" id ${arg_NAME})
   _et_target_names(deps ${arg_DEPS})
   add_executable(et_test_${id} ${arg_SRCS})
@@ -89,6 +91,11 @@ function(et_test)
   target_compile_definitions(et_test_${id} PRIVATE ET_TEST_DIR="${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(et_test_${id} PRIVATE ${deps} GTest::gtest_main)
   set_target_properties(et_test_${id} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  if(arg_APART)
+    set_target_properties(et_test_${id} PROPERTIES UNITY_BUILD OFF)
+  elseif(NOT DEFINED CMAKE_UNITY_BUILD)
+    set_target_properties(et_test_${id} PROPERTIES UNITY_BUILD ON)
+  endif()
   add_test(NAME ${id} COMMAND et_test_${id} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   # Sanitized, the vector kernels' tests take 12 minutes on a busy core.
   set(seconds 300)

@@ -5,8 +5,8 @@
 For: grouping these functions in the module (cmake/EtFirstCall.cmake). The system maps code 64 KiB at a time, so
 scattered functions cost each process megabytes. Run it with the package of a build tree on PYTHONPATH when what runs at
 load and call has changed much; a name in the list that is no longer there does no harm. The list holds names as the
-linker knows them, those that most models take first. --add keeps what the list has, such as functions of another
-instruction set: a name then stands where the better of the two orders has it.
+linker knows them, those that most models take first. --add keeps what the list has and the module has, too, such
+as functions of another instruction set: a name then stands at the earlier of its two places.
 Not for: other systems than Linux on x86-64, where the list serves all the same.
 
 Each model runs in a process of its own, forked when the package is imported, once with inputs of torch and once of
@@ -113,7 +113,7 @@ def main(models: list[str]) -> int:
                 names = functions_of(module, tracer, Path(model), tensors)
                 print(f"{model} ({tensors}): {len(names)} functions")
                 users.update(names)
-    kept = [name for name in LIST.read_text().splitlines() if not name.startswith("#")] if adds else []
+    kept = [name for name in LIST.read_text().splitlines() if name in set(module.names)] if adds else []
     met = [name for name, _ in users.most_common()]
     places: dict[str, int] = {}
     for order in (met, kept):
