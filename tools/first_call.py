@@ -113,7 +113,8 @@ def main(models: list[str]) -> int:
                 names = functions_of(module, tracer, Path(model), tensors)
                 print(f"{model} ({tensors}): {len(names)} functions")
                 users.update(names)
-    kept = [name for name in LIST.read_text().splitlines() if name in set(module.names)] if adds else []
+    known = set(module.names)
+    kept = [name for name in LIST.read_text().splitlines() if name in known] if adds else []
     met = [name for name, _ in users.most_common()]
     places: dict[str, int] = {}
     for order in (met, kept):

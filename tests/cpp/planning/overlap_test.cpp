@@ -4,17 +4,10 @@
 
 #include <vector>
 
+#include "request.h"
+
 namespace et::planning {
 namespace {
-
-Request alive(uint32_t first, uint32_t last, uint64_t nbytes) {
-  Request out;
-  out.first = first;
-  out.last = last;
-  out.nbytes = nbytes;
-  out.name = "t";
-  return out;
-}
 
 const std::vector<Arena> kArenas{{"a", 1024}, {"b", 0}};
 
@@ -23,19 +16,19 @@ Error check(const std::vector<Request>& requests, const std::vector<Placement>& 
 }
 
 TEST(CheckPlan, AcceptsNeighboursInSpaceAndTime) {
-  EXPECT_EQ(check({alive(0, 4, 32), alive(0, 4, 32)}, {{1, 0}, {1, 32}}), Error::Ok);
-  EXPECT_EQ(check({alive(0, 4, 32), alive(5, 9, 32)}, {{1, 0}, {1, 0}}), Error::Ok);
-  EXPECT_EQ(check({alive(0, 4, 32), alive(0, 4, 32)}, {{1, 0}, {2, 0}}), Error::Ok);
-  EXPECT_EQ(check({alive(0, 4, 0), alive(0, 4, 32)}, {{1, 0}, {1, 0}}), Error::Ok);
+  EXPECT_EQ(check({request(0, 4, 32), request(0, 4, 32)}, {{1, 0}, {1, 32}}), Error::Ok);
+  EXPECT_EQ(check({request(0, 4, 32), request(5, 9, 32)}, {{1, 0}, {1, 0}}), Error::Ok);
+  EXPECT_EQ(check({request(0, 4, 32), request(0, 4, 32)}, {{1, 0}, {2, 0}}), Error::Ok);
+  EXPECT_EQ(check({request(0, 4, 0), request(0, 4, 32)}, {{1, 0}, {1, 0}}), Error::Ok);
 }
 
 /// Each of these is a plan that would compute nonsense; the checker must refuse every one.
 TEST(CheckPlan, RefusesWrongPlans) {
-  const Request a = alive(0, 4, 32);
-  EXPECT_EQ(check({a, alive(4, 9, 32)}, {{1, 0}, {1, 0}}), Error::InvalidArgument) << "alive at step 4, same bytes";
-  EXPECT_EQ(check({a, alive(2, 3, 16)}, {{1, 0}, {1, 16}}), Error::InvalidArgument) << "inside the other";
-  EXPECT_EQ(check({alive(2, 3, 16), a}, {{1, 16}, {1, 0}}), Error::InvalidArgument) << "in the other order";
-  EXPECT_EQ(check({a, alive(0, 9, 64)}, {{1, 48}, {1, 0}}), Error::InvalidArgument) << "overlaps at its end";
+  const Request a = request(0, 4, 32);
+  EXPECT_EQ(check({a, request(4, 9, 32)}, {{1, 0}, {1, 0}}), Error::InvalidArgument) << "alive at step 4, same bytes";
+  EXPECT_EQ(check({a, request(2, 3, 16)}, {{1, 0}, {1, 16}}), Error::InvalidArgument) << "inside the other";
+  EXPECT_EQ(check({request(2, 3, 16), a}, {{1, 16}, {1, 0}}), Error::InvalidArgument) << "in the other order";
+  EXPECT_EQ(check({a, request(0, 9, 64)}, {{1, 48}, {1, 0}}), Error::InvalidArgument) << "overlaps at its end";
   EXPECT_EQ(check({a}, {{1, 8}}), Error::InvalidArgument) << "not aligned";
   EXPECT_EQ(check({a}, {{1, 1008}}), Error::InvalidArgument) << "past the arena's end";
   EXPECT_EQ(check({a}, {{2, UINT64_MAX - 15}}), Error::InvalidArgument) << "its end overflows";
@@ -49,9 +42,9 @@ TEST(CheckPlan, RefusesWrongPlans) {
 
 /// A result may overlap its input, no nearer than it says and nothing but its input.
 TEST(CheckPlan, HoldsOverlapsToTheirDistances) {
-  Request result = alive(4, 9, 64);
+  Request result = request(4, 9, 64);
   result.over = {0, 16, 32};
-  const std::vector<Request> requests{alive(0, 4, 64), result};
+  const std::vector<Request> requests{request(0, 4, 64), result};
   EXPECT_EQ(check(requests, {{1, 16}, {1, 0}}), Error::Ok);
   EXPECT_EQ(check(requests, {{1, 0}, {1, 32}}), Error::Ok);
   EXPECT_EQ(check(requests, {{1, 0}, {1, 64}}), Error::Ok) << "apart";
@@ -60,20 +53,20 @@ TEST(CheckPlan, HoldsOverlapsToTheirDistances) {
   std::vector<Request> wrong = requests;
   wrong[0].last = 5;
   EXPECT_EQ(check(wrong, {{1, 16}, {1, 0}}), Error::InvalidArgument) << "the input is read later";
-  EXPECT_EQ(check({requests[0], result, alive(4, 4, 64)}, {{1, 16}, {1, 0}, {1, 32}}), Error::InvalidArgument)
+  EXPECT_EQ(check({requests[0], result, request(4, 4, 64)}, {{1, 16}, {1, 0}, {1, 32}}), Error::InvalidArgument)
       << "over another one";
 }
 
 /// A long life under many short ones is still seen at the end.
 TEST(CheckPlan, RemembersLongLives) {
-  std::vector<Request> requests{alive(0, 100, 16)};
+  std::vector<Request> requests{request(0, 100, 16)};
   std::vector<Placement> places{{1, 0}};
   for (uint32_t i = 0; i < 100; ++i) {
-    requests.push_back(alive(i, i, 16));
+    requests.push_back(request(i, i, 16));
     places.push_back({1, 16});
   }
   EXPECT_EQ(check(requests, places), Error::Ok);
-  requests.push_back(alive(100, 101, 16));
+  requests.push_back(request(100, 101, 16));
   places.push_back({1, 0});
   EXPECT_EQ(check(requests, places), Error::InvalidArgument);
 }

@@ -6,22 +6,12 @@
 
 #include "brute_force.h"
 #include "planning/overlap.h"
+#include "request.h"
 
 namespace et::planning {
 namespace {
 
 constexpr uint64_t kAlignment = 16;
-
-Request request(uint32_t first, uint32_t last, uint64_t nbytes, uint32_t memory_id = 0, uint32_t accesses = 1) {
-  Request out;
-  out.first = first;
-  out.last = last;
-  out.nbytes = nbytes;
-  out.memory_id = memory_id;
-  out.accesses = accesses;
-  out.name = "t";
-  return out;
-}
 
 uint64_t total(const std::vector<Request>& requests, const std::vector<Placement>& places, size_t arenas) {
   uint64_t sum = 0;

@@ -4,8 +4,6 @@
 namespace et::test {
 namespace {
 
-constexpr fb::TensorShapeDynamism kBounded = fb::TensorShapeDynamism_DYNAMIC_BOUND;
-
 /// if p: out = x + 1 else: out = x + x
 ProgramBuilder cond_program(bool open_output) {
   ProgramBuilder b;
@@ -73,11 +71,11 @@ TEST_F(MethodTest, LoopsRunAndAreLimited) {
 
 TEST_F(MethodTest, DynamicViewsShowTheSameBytes) {
   ProgramBuilder b;
-  const int x = b.input(b.tensor({4, 2}, ScalarType::Float, kBounded));
+  const int x = b.input(b.tensor({4, 2}, ScalarType::Float, kBound));
   const int n = b.integer(0);
   const int flat = b.integer(0);
-  const int view = b.open_tensor({8}, ScalarType::Float, kBounded);
-  const int out = b.output(b.tensor({8}, ScalarType::Float, kBounded));
+  const int view = b.open_tensor({8}, ScalarType::Float, kBound);
+  const int out = b.output(b.tensor({8}, ScalarType::Float, kBound));
   b.kernel("aten::sym_size", "int", {x, b.integer(0), n});
   b.kernel("executorch_prim::mul", "Scalar", {n, b.integer(2), flat});
   b.kernel("executorch_prim::et_view", "default", {x, b.int_list({flat}), view});
@@ -95,7 +93,7 @@ TEST_F(MethodTest, AViewOfAConstantIsNotWritten) {
   ProgramBuilder b;
   const int w = b.constant<float>({2}, {1, 2});
   const int two = b.integer(2);
-  const int view = b.open_tensor({2}, ScalarType::Float, kBounded);
+  const int view = b.open_tensor({2}, ScalarType::Float, kBound);
   b.kernel("executorch_prim::et_view", "default", {w, b.int_list({two}), view});
   b.kernel("test::add", "out", {view, view, view, view});
   auto m = method(b);
@@ -106,7 +104,7 @@ TEST_F(MethodTest, AViewOfAConstantIsNotWritten) {
 TEST_F(MethodTest, AViewThatIsUsedBeforeItIsMadeIsAnError) {
   ProgramBuilder b;
   const int x = b.input(b.tensor({2}));
-  const int view = b.open_tensor({2}, ScalarType::Float, kBounded);
+  const int view = b.open_tensor({2}, ScalarType::Float, kBound);
   const int out = b.output(b.tensor({2}));
   b.kernel("test::add", "out", {view, view, out, out});
   b.kernel("executorch_prim::et_view", "default", {x, b.int_list({b.integer(2)}), view});
@@ -133,7 +131,7 @@ TEST_F(MethodTest, AMovedConstantIsNotWritten) {
 TEST_F(MethodTest, MapCopiesItemsOneByOne) {
   ProgramBuilder b;
   const int x = b.input(b.tensor({2}));
-  const int out = b.output(b.tensor({3, 2}, ScalarType::Float, kBounded));
+  const int out = b.output(b.tensor({3, 2}, ScalarType::Float, kBound));
   const int i = b.integer(0);
   const int done = b.boolean(false);
   const int one = b.integer(1);
@@ -155,7 +153,7 @@ TEST_F(MethodTest, FreedTensorsAreEmpty) {
   ProgramBuilder b;
   const int x = b.input(b.tensor({2}));
   const int t = b.open_tensor({2}, ScalarType::Float, fb::TensorShapeDynamism_DYNAMIC_UNBOUND);
-  const int out = b.output(b.tensor({2}, ScalarType::Float, kBounded));
+  const int out = b.output(b.tensor({2}, ScalarType::Float, kBound));
   b.kernel("test::positive", "out", {x, t, t});
   b.free(t);
   b.kernel("test::add", "out", {t, t, out, out});

@@ -6,7 +6,7 @@
 namespace et::test {
 namespace {
 
-int g_plans = 0;
+int g_kernels_prepared = 0;
 
 /// A kernel that writes `number` and offers it as its cost, and then says that it cannot be prepared unless `packs`.
 template <int number, bool packs = true>
@@ -19,7 +19,7 @@ constexpr Kernel offering(uint8_t priority) {
           },
           [](PrepareContext&, Span<EValue* const>, void** state) {
             ET_RETURN_IF_ERROR(offer(state, number));
-            ++g_plans;
+            ++g_kernels_prepared;
             return packs ? Error::Ok : Error::NotSupported;
           },
           nullptr,
@@ -29,7 +29,7 @@ constexpr Kernel offering(uint8_t priority) {
 class OfferTest : public MethodTest {
  protected:
   float chosen() {
-    g_plans = 0;
+    g_kernels_prepared = 0;
     ProgramBuilder b;
     const int x = b.input(b.tensor({1}));
     const int y = b.output(b.tensor({1}));
@@ -47,7 +47,7 @@ TEST_F(OfferTest, TheCheapestKernelIsPreparedAndNoOther) {
                                   offering<40>(kPriorityLibrary + 1)};
   ASSERT_EQ(kernels_.add(kTable), Error::Ok);
   EXPECT_EQ(chosen(), 20);
-  EXPECT_EQ(g_plans, 1);
+  EXPECT_EQ(g_kernels_prepared, 1);
 }
 
 TEST_F(OfferTest, WhatCannotBePreparedLeavesTheNext) {

@@ -17,6 +17,8 @@ namespace et::test {
 
 using namespace et::runtime;  // NOLINT: tests of that namespace
 
+constexpr fb::TensorShapeDynamism kBound = fb::TensorShapeDynamism_DYNAMIC_BOUND;
+
 /// Keeps the messages since the last call of clear().
 inline std::string& messages() {
   static thread_local std::string text;

@@ -9,7 +9,6 @@ namespace et::test {
 namespace {
 
 using Dynamism = fb::TensorShapeDynamism;
-constexpr Dynamism kBound = fb::TensorShapeDynamism_DYNAMIC_BOUND;
 constexpr Dynamism kUnbound = fb::TensorShapeDynamism_DYNAMIC_UNBOUND;
 
 /// y = x + w
