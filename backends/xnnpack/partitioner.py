@@ -24,7 +24,7 @@ from .preprocess import BACKEND_ID, Precision, delegation_spec
 from .units import units
 
 _TAG = "xnnpack"
-_ISAS = ("any", "sse4.1", "avx2", "avx512", "amx", "arm")
+_ISAS = ("any", "sse4.1", "avx2", "avxvnni", "avx512", "amx", "arm")
 
 _logger = logging.getLogger("executorch_py.backends.xnnpack")
 
@@ -42,8 +42,8 @@ class XnnpackPartitioner(Partitioner):
             largest ones, for finding the operator that differs.
         verbose: Log, at the level INFO, why each other node is left alone.
         largest: Take the largest parts that the graph allows, whatever they cost. For processors that no table is for.
-        isa: The processor that the file is for: "sse4.1", "avx2", "avx512", "amx" or "arm". By default ("any") the
-            choice must do for avx2, avx512 and amx. Figures for arm are derived, not measured.
+        isa: The processor that the file is for: "sse4.1", "avx2", "avxvnni", "avx512", "amx" or "arm". By default
+            ("any") the choice must do for avx2, avx512 and amx. Figures for arm are derived, not measured.
         always: As ``largest``, and take parts that hold elementwise operators and views only, too, functions that are
             spelled out (GELU, norms) and the steps of quantized recurrent layers; otherwise they stay with the kernels,
             which do them at least as fast as a call of the delegate. Files for the official runtime

@@ -24,6 +24,7 @@ _FLAGS = {
     None: ["-march=native"],
     "sse4.1": ["-msse4.1"],
     "avx2": ["-mavx2", "-mfma"],
+    "avxvnni": ["-mavx2", "-mfma", "-mavxvnni"],
     "avx512": ["-march=native", "-mno-amx-int8"],
     "amx": ["-march=native"],
 }

@@ -109,6 +109,13 @@ def test_an_instruction_set_that_is_not_there(flags, isa, message, folder, capsy
     assert message in capsys.readouterr().err
 
 
+def test_processors_with_longer_vectors_may_have_no_avx_vnni(monkeypatch):
+    with_avx512 = OF_AVX2 | {"avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl"}
+    for more, sets in ((set(), ["avx512"]), ({"avx_vnni"}, ["avxvnni", "avx512"])):
+        monkeypatch.setattr(instruction_sets, "cpu_flags", lambda more=more: with_avx512 | more)
+        assert instruction_sets.machine_isas() == ("sse4.1", "avx2", *sets)
+
+
 def test_an_engine_that_fails_is_told(folder, capsys):
     assert main(["bench", str(folder / "model.pte"), "--method", "decode"]) == 2
     assert "decode" in capsys.readouterr().err

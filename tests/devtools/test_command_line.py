@@ -182,7 +182,7 @@ def test_doctor_tells_a_wrong_limit():
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ET_MAX_ISA": "avx3"})
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
-    message = "InvalidArgumentError: ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx"
+    message = "InvalidArgumentError: ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avxvnni, avx512 or amx"
     assert told["checks"] == {"kernels and backends": message} and told["machine"]["ET_MAX_ISA"] == "avx3"
 
 

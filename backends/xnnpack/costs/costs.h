@@ -27,6 +27,10 @@ constexpr bool has_kernel(const ops::Work& work) {
 /// no such matrix, rows of 2 to 200 take 41 to 50 ps a multiplication (AVX2; ours 20). Between 2^21 and 2^22 numbers a
 /// row takes a fifth of a multiplication more for each.
 inline constexpr ops::WorkCosts kCosts = {
-    kCostTable, {{4, 8, 4}, {5, 16, 8}, {7, 32, 16}, {7, 32, 64}, {6, 8, 4}}, &has_kernel, 1 << 22, {1 << 21, 0.2}};
+    kCostTable,
+    {{4, 8, 4}, {5, 16, 8}, {5, 16, 8}, {7, 32, 16}, {7, 32, 64}, {6, 8, 4}},
+    &has_kernel,
+    1 << 22,
+    {1 << 21, 0.2}};
 
 }  // namespace et::backends::xnnpack

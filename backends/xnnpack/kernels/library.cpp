@@ -52,6 +52,8 @@ void limit_instructions() {
   if (limit < InstructionSet::kAvx512) {
     cpuinfo_isa.avx512f = cpuinfo_isa.avx512bw = cpuinfo_isa.avx512dq = cpuinfo_isa.avx512vl = false;
     cpuinfo_isa.avx512vbmi = cpuinfo_isa.avx512vnni = cpuinfo_isa.avx512bf16 = cpuinfo_isa.avx512fp16 = false;
+  }
+  if (limit < InstructionSet::kAvxVnni) {
     cpuinfo_isa.avxvnni = cpuinfo_isa.avx_vnni_int8 = cpuinfo_isa.avx_vnni_int16 = cpuinfo_isa.gfni = false;
   }
   if (limit < InstructionSet::kAvx2) {

@@ -43,7 +43,7 @@ double reading_of(const Work& work, double numbers, double tile_rows, const Work
 
 }  // namespace
 
-const WorkCosts kKernelCosts = {kTable, {{1, 2, 4}, {1, 4, 8}, {1, 8, 16}, {1, 8, 16}, {1, 2, 4}}};
+const WorkCosts kKernelCosts = {kTable, {{1, 2, 4}, {1, 4, 8}, {1, 4, 8}, {1, 8, 16}, {1, 8, 16}, {1, 2, 4}}};
 
 bool windows_overlap(Span<const int64_t> weight, Span<const int64_t> stride) {
   for (size_t d = 2; d < weight.size() && !stride.empty(); ++d) {

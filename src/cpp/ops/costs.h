@@ -51,10 +51,10 @@ struct MatmulForm {
 Work work_of_matmul(const MatmulForm& matmul);
 
 /// Processors that differ in what is fast: the columns of the tables.
-enum class TargetIsa : uint8_t { kSse41, kAvx2, kAvx512, kAmx, kArm };
+enum class TargetIsa : uint8_t { kSse41, kAvx2, kAvxVnni, kAvx512, kAmx, kArm };
 /// Those that a file must do well on when it names none.
 inline constexpr TargetIsa kUsualIsas[] = {TargetIsa::kAvx2, TargetIsa::kAvx512, TargetIsa::kAmx};
-inline constexpr std::string_view kIsaNames[] = {"sse4.1", "avx2", "avx512", "amx", "arm"};
+inline constexpr std::string_view kIsaNames[] = {"sse4.1", "avx2", "avxvnni", "avx512", "amx", "arm"};
 constexpr std::string_view name_of(TargetIsa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
 
 /// A row of a table: what work of a kind costs.
@@ -98,7 +98,7 @@ constexpr double cost_of_reading(double numbers) { return numbers > (1 << 18) ? 
 }  // namespace et::ops
 
 /// Rows of a generated table: include it between the braces of an array of WorkCost.
-#define ET_COST(NUMBERS, KIND, NS0, PS0, NS1, PS1, NS2, PS2, NS3, PS3, NS4, PS4) \
-  {::et::ops::WorkNumbers::NUMBERS,                                              \
-   ::et::ops::WorkKind::KIND,                                                    \
-   {{NS0, PS0}, {NS1, PS1}, {NS2, PS2}, {NS3, PS3}, {NS4, PS4}}},
+#define ET_COST(NUMBERS, KIND, NS0, PS0, NS1, PS1, NS2, PS2, NS3, PS3, NS4, PS4, NS5, PS5) \
+  {::et::ops::WorkNumbers::NUMBERS,                                                        \
+   ::et::ops::WorkKind::KIND,                                                              \
+   {{NS0, PS0}, {NS1, PS1}, {NS2, PS2}, {NS3, PS3}, {NS4, PS4}, {NS5, PS5}}},

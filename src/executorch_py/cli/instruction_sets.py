@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -12,14 +11,24 @@ from executorch_py.errors import InvalidArgumentError
 
 __all__ = ["ISAS", "check_isa", "cpu_flags", "environment", "highest_isa", "isa_settings", "machine_isas", "older_isas"]
 
-#: Each with all before it -> what /proc/cpuinfo calls the instructions that code of the set takes.
+#: Each with all before it -> what /proc/cpuinfo calls the instructions that code of the set takes. A processor with
+#: AVX-512 may have no AVX-VNNI, whose instructions it has in longer vectors.
 _FLAGS = {
     "sse4.1": {"sse4_1"},
     "avx2": {"avx2", "fma", "f16c"},
-    "avx512": {"avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl"},
-    "amx": {"amx_tile", "amx_int8"},
+    "avxvnni": {"avx2", "avx_vnni"},
+    "avx512": {"avx2", "avx512f", "avx512cd", "avx512dq", "avx512bw", "avx512vl"},
+    "amx": {"avx512f", "amx_tile", "amx_int8"},
 }
 ISAS = tuple(_FLAGS)
+#: What oneDNN, PyTorch and MKL call them.
+_LIBRARIES = {
+    "sse4.1": ("SSE41", "default", "SSE4_2"),
+    "avx2": ("AVX2", "avx2", "AVX2"),
+    "avxvnni": ("AVX2_VNNI", "avx2", "AVX2"),
+    "avx512": ("AVX512_CORE_VNNI", "avx512", "AVX512"),
+    "amx": ("AVX512_CORE_AMX", "avx512", "AVX512"),
+}
 
 
 def isa_settings(isa: str | None) -> dict[str, str]:
@@ -29,14 +38,13 @@ def isa_settings(isa: str | None) -> dict[str, str]:
     """
     if isa is None:
         return {}
-    one_dnn = {"sse4.1": "SSE41", "avx2": "AVX2", "avx512": "AVX512_CORE_VNNI", "amx": "AVX512_CORE_AMX"}[isa]
-    aten = {"sse4.1": "default", "avx2": "avx2", "avx512": "avx512", "amx": "avx512"}[isa]
+    one_dnn, aten, mkl = _LIBRARIES[isa]
     return {
         "ET_MAX_ISA": isa,
         "ONEDNN_MAX_CPU_ISA": one_dnn,
         "DNNL_MAX_CPU_ISA": one_dnn,
         "ATEN_CPU_CAPABILITY": aten,
-        "MKL_ENABLE_INSTRUCTIONS": {"sse4.1": "SSE4_2", "avx2": "AVX2"}.get(isa, "AVX512"),
+        "MKL_ENABLE_INSTRUCTIONS": mkl,
     }
 
 
@@ -58,7 +66,7 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 def machine_isas() -> tuple[str, ...]:
     """The sets of this machine, the highest one last; none where it has none of them, or where nobody knows."""
     flags = cpu_flags()
-    return tuple(itertools.takewhile(lambda isa: _FLAGS[isa] <= flags, ISAS))
+    return tuple(isa for isa in ISAS if _FLAGS[isa] <= flags)
 
 
 def older_isas() -> tuple[str, ...]:
@@ -89,7 +97,7 @@ def check_isa(isa: str) -> None:
         raise InvalidArgumentError(
             f"--isa {isa}: no instruction set of x86 is known of this machine ({platform.machine()})"
         )
-    if ISAS.index(isa) > ISAS.index(highest):
+    if isa not in machine_isas():
         raise InvalidArgumentError(f"--isa {isa}: this machine has no {isa}, its highest instruction set is {highest}")
 
 

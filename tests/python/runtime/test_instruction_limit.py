@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from executorch_py.cli.instruction_sets import machine_isas
 
 # Multiplied and added in one step, x * w - 1 keeps the last bit of the product, 2 to the power of -24. In two steps the
 # product is rounded first, and nothing is left. Only processors with AVX2 have the one step.
@@ -25,6 +26,26 @@ program = et.to_edge_transform_and_lower(torch.export.export(model.eval(), examp
 method = et.Runtime.get().load_program(program.to_executorch().buffer).load_method("forward")
 print(set(method.execute(example)[0].flatten().tolist()))
 """
+# Layers of integers: windows, 1x1 and rows of more columns and depth than a panel has, and odd ones.
+INTEGERS = """
+import hashlib
+import sys
+import torch
+import executorch_py as et
+from executorch_py import quantizer
+
+torch.manual_seed(0)
+image = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 36, 3, 2, 1), torch.nn.ReLU(), torch.nn.Conv2d(36, 130, 1), torch.nn.Conv2d(130, 20, 3, padding=1)
+)
+wide, row = torch.nn.Linear(203, 117), torch.nn.Linear(203, 9)
+for module, shape in ((image, (2, 3, 21, 23)), (wide, (13, 203)), (row, (1, 203))):
+    inputs = (torch.randn(shape),)
+    exported = quantizer.quantize(module.eval(), inputs, sys.argv[1], [inputs])
+    program = et.to_edge_transform_and_lower(exported).to_executorch()
+    method = et.Runtime.get().load_program(program.buffer).load_method("forward")
+    print(hashlib.sha256(method.execute(inputs)[0].numpy().tobytes()).hexdigest())
+"""
 # The registries of a process are made once; each call that needs them says why there are none.
 AGAIN = """
 from executorch_py import InvalidArgumentError, Runtime, _core
@@ -35,7 +56,7 @@ for call in (_core.operator_names, _core.backend_names, *[lambda: Runtime.get().
     except InvalidArgumentError as error:
         print(error)
 """
-MESSAGE = "ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avx512 or amx"
+MESSAGE = "ET_MAX_ISA is 'avx3', must be sse4.1, avx2, avxvnni, avx512 or amx"
 
 
 def run(where: str, limit: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
@@ -55,6 +76,13 @@ def has_avx2() -> bool:
 def test_the_lowest_limit_takes_the_fused_product_away(where: str) -> None:
     assert run(where, "sse4.1").stdout.strip() == "{0.0}"
     assert run(where, "avx2").stdout.strip() == f"{{{2**-24}}}"
+
+
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8"])
+def test_integers_are_the_same_under_each_limit(preset: str) -> None:
+    runs = {isa: run(preset, isa, INTEGERS) for isa in machine_isas()}
+    assert all(done.returncode == 0 and len(done.stdout.split()) == 3 for done in runs.values()), runs
+    assert len({done.stdout for done in runs.values()}) <= 1, runs
 
 
 def test_another_word_is_an_error_that_names_the_words() -> None:

@@ -19,7 +19,7 @@ constexpr Span<const Kernel> (*kTables[])() = {
 int64_t targets_above(runtime::InstructionSet limit) {
 #if HWY_ARCH_X86
   if (limit < runtime::InstructionSet::kAvx512) {
-    return (limit == runtime::InstructionSet::kAvx2 ? HWY_AVX2 : HWY_SSE4) - 1;
+    return (limit >= runtime::InstructionSet::kAvx2 ? HWY_AVX2 : HWY_SSE4) - 1;
   }
 #endif
   (void)limit;

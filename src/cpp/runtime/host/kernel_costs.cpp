@@ -19,8 +19,8 @@ ops::TargetIsa find_isa() {
   if (limit == InstructionSet::kSse41 || !__builtin_cpu_supports("avx2")) {
     return ops::TargetIsa::kSse41;
   }
-  if (limit == InstructionSet::kAvx2 || !__builtin_cpu_supports("avx512bw")) {
-    return ops::TargetIsa::kAvx2;
+  if (limit < InstructionSet::kAvx512 || !__builtin_cpu_supports("avx512bw")) {
+    return has_avx_vnni() ? ops::TargetIsa::kAvxVnni : ops::TargetIsa::kAvx2;
   }
   return granted_tiles().int8 ? ops::TargetIsa::kAmx : ops::TargetIsa::kAvx512;
 #else

@@ -4,6 +4,8 @@
 
 #include "kernels/optimized/vec/targets.h"
 
+#include "runtime/host/instruction_set.h"
+
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -16,6 +18,12 @@ void for_each_instruction_set(Test test) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     test();
+    if (target == HWY_AVX2 && runtime::has_avx_vnni()) {
+      SCOPED_TRACE("without AVX-VNNI");
+      runtime::leave_avx_vnni_out(true);
+      test();
+      runtime::leave_avx_vnni_out(false);
+    }
   }
   hwy::SetSupportedTargetsForTest(0);
 }

@@ -6,6 +6,7 @@
 #include "instruction_sets.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "quantized_convolution_call.h"
+#include "runtime/host/instruction_set.h"
 #include "runtime/host/kernel_costs.h"
 
 namespace et::kernels::testing {
@@ -240,6 +241,7 @@ TEST(IntegerProduct, OffersWhatWasMeasured) {
     GTEST_SKIP() << "no AVX2";
   }
   hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  runtime::leave_avx_vnni_out(true);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 64, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1, 0);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 32, 3, 3}, one, one, one, {1, 64, 9, 9}}, 2, 0);
   expect_kind(WorkKind::convolution, {{1, 8, 9, 9}, {64, 8, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1,
@@ -248,6 +250,7 @@ TEST(IntegerProduct, OffersWhatWasMeasured) {
               81 * 200 * 0.09 * (1 - 8.0 / 32));
   expect_kind(WorkKind::convolution, {{1, 64, 9, 9}, {64, 64, 3, 3}, two, one, one, {1, 64, 5, 5}}, 1,
               25 * 576 * 0.09 * (1 - 64.0 / 32));
+  runtime::leave_avx_vnni_out(false);
   hwy::SetSupportedTargetsForTest(0);
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/optimized/quantized/pair_sums-inl.h"
 #include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
+#include "runtime/host/instruction_set.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
@@ -34,9 +35,28 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+#if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3_DL || HWY_TARGET == HWY_AVX2)
 
+#if HWY_TARGET == HWY_AVX2
+size_t HasQuads() { return runtime::has_avx_vnni() ? 1 : 0; }
+#else
 size_t HasQuads() { return 1; }
+#endif
+
+/// Sums, a row's quad and two vectors of weights stand in registers.
+constexpr size_t kQuadTileRows = HWY_TARGET == HWY_AVX2 ? 6 : 8;
+
+/// Adds the products of four bytes in each lane of `sum`.
+template <class VU, class VI, class V>
+HWY_INLINE V add_quads(VU bytes, VI weights, V sum) {
+#if HWY_TARGET == HWY_AVX2
+  // Of AVX-VNNI, which HasQuads() has asked for: Highway has no target with it.
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(bytes.raw), "x"(weights.raw));  // NOLINT
+  return sum;
+#else
+  return hn::SumOfMulQuadAccumulate(hn::DFromV<V>(), bytes, weights, sum);
+#endif
+}
 
 /// Copies numbers, more by 128. `to` may be `from`.
 HWY_INLINE void copy_unsigned(uint8_t* to, const int8_t* from, size_t nbytes) {
@@ -140,7 +160,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
 #pragma GCC unroll 2
       for (size_t v = 0; v < kVectors; ++v) {
         auto& sum = sums[part * kSums + r * kVectors + v];
-        sum = hn::SumOfMulQuadAccumulate(d, bytes, w[v], sum);
+        sum = add_quads(bytes, w[v], sum);
       }
     }
   };
@@ -175,6 +195,8 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
 struct QuadWindowLines {
   size_t count, step;  ///< bytes from one to the next
 };
+
+#if HWY_TARGET <= HWY_AVX3_DL
 
 /// Sums of tiles, the first of which are of row `top`, to the results of rows [begin, end) of a line, which is at `row`
 /// of all results.
@@ -248,13 +270,17 @@ HWY_INLINE void multiply_panels_by_tiles(const IntegerProduct& p, const IntegerB
   amx::release_quad_tiles();
 }
 
+#endif
+
 /// Panels [begin, end) of a block's group.
 HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& block, const QuadWindows& windows,
                                 QuadWindowLines lines) {
+#if HWY_TARGET <= HWY_AVX3_DL
   constexpr size_t kLeastRows = 4;  // of a tile
   if (p.quad_unit > 1 && block.rows >= kLeastRows) {
     return multiply_panels_by_tiles(p, block, windows, lines);
   }
+#endif
   const auto* const packed = reinterpret_cast<const int8_t*>(p.packed);
   for_panels(p, block, [&](auto vectors, size_t column, size_t first, size_t left) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
@@ -262,7 +288,7 @@ HWY_INLINE void multiply_panels(const IntegerProduct& p, const IntegerBlock& blo
     const size_t of_a_quad = 4 * kVectors * hn::Lanes(SumTag()), nbytes = of_a_quad * p.quads();
     const size_t of_a_line = block.rows / lines.count;
     for (size_t line = 0; line < lines.count; ++line) {
-      for_even_tiles<8>(of_a_line, [&](auto height, size_t at) HWY_ATTR {
+      for_even_tiles<kQuadTileRows>(of_a_line, [&](auto height, size_t at) HWY_ATTR {
         constexpr size_t kRows = decltype(height)::value;
         const size_t row = line * of_a_line + at;
         multiply_tile<kRows, kVectors>(p, windows, block.scratch + line * lines.step + at * windows.stride, weights,
