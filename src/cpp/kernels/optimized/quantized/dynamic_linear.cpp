@@ -20,9 +20,11 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #include "kernels/optimized/quantized/integer_product.h"
 #include "kernels/optimized/quantized/integer_weight.h"
+#include "kernels/optimized/quantized/quad_sums-inl.h"
 #include "kernels/optimized/quantized/quantize_rows.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
@@ -77,27 +79,31 @@ using Tag = hn::ScalableTag<float>;
 using IntegerTag = hn::RebindToSigned<Tag>;
 using ByteTag = hn::Repartition<uint8_t, Tag>;
 
-/// Rows of the input and vectors of outputs whose sums stand in registers at a time.
-constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 ? 4 : 2;
+/// Rows of the input and vectors of outputs whose sums stand in registers at a time. The instruction leaves more of
+/// them than what Highway makes of several.
+template <class Columns>
+constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 || Columns::kHasAvxVnni ? 4 : 2;
 constexpr size_t kBlocks = 2;
 /// Vectors of outputs of a single row: enough that no sum waits for the one before.
 constexpr size_t kRowBlocks = 4;
 
 /// One instruction multiplies four bytes and adds them. Processors without it, and those with tiles, have other loops
 /// (integer_product.h).
-bool MultipliesBytes() { return !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX3_DL; }
+bool MultipliesBytes() { return !HWY_ARCH_X86 || has_quad_sums(); }
 
 size_t DynamicLanes() { return hn::Lanes(Tag()); }
 
-/// Weights of four columns, or of eight, low halves first.
-template <bool kPacked>
+/// Weights of four columns, or of eight, low halves first, and how they are multiplied (quad_sums-inl.h).
+template <bool kIsPacked, bool kAvxVnni>
 struct Columns {
+  static constexpr bool kPacked = false, kHasAvxVnni = kAvxVnni;
   static constexpr size_t kCount = 4;
   hn::Vec<ByteTag> first;
   HWY_INLINE void load(const unsigned char* from) { first = hn::LoadU(ByteTag(), from); }
 };
-template <>
-struct Columns<true> {
+template <bool kAvxVnni>
+struct Columns<true, kAvxVnni> {
+  static constexpr bool kPacked = true, kHasAvxVnni = kAvxVnni;
   static constexpr size_t kCount = 8;
   hn::Vec<ByteTag> first, second;
   HWY_INLINE void load(const unsigned char* from) {
@@ -115,8 +121,9 @@ HWY_INLINE hn::Vec<hn::Repartition<int8_t, Tag>> four(const int8_t* from) {
 }
 
 /// Rows [row, row + kRowCount) of the input by blocks [block, block + kBlockCount) of outputs.
-template <bool kPacked, size_t kRowCount, size_t kBlockCount>
+template <class Columns, size_t kRowCount, size_t kBlockCount>
 HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block) {
+  constexpr bool kPacked = Columns::kPacked;
   const Tag d;
   const IntegerTag di;
   const size_t lanes = hn::Lanes(d);
@@ -143,8 +150,8 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
       }
     }
     const int8_t* const x = p.x.integers + (row * w.groups + g) * columns;
-    for (size_t i = 0; i < columns; i += Columns<kPacked>::kCount) {
-      Columns<kPacked> weights[kBlockCount];
+    for (size_t i = 0; i < columns; i += Columns::kCount) {
+      Columns weights[kBlockCount];
 #pragma GCC unroll 4
       for (size_t b = 0; b < kBlockCount; ++b) {
         weights[b].load(from + b * block_bytes + lanes * (8 + (kPacked ? i / 2 : i)));
@@ -156,14 +163,14 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
 #pragma GCC unroll 4
         for (size_t b = 0; b < kBlockCount; ++b) {
           auto& s = sum[r * kBlockCount + b];
-          s = hn::SumOfMulQuadAccumulate(di, weights[b].first, first, s);
+          s = add_quads<Columns::kHasAvxVnni>(s, weights[b].first, first);
         }
         if constexpr (kPacked) {
           const auto second = four(at + 4);
 #pragma GCC unroll 4
           for (size_t b = 0; b < kBlockCount; ++b) {
             auto& s = sum[r * kBlockCount + b];
-            s = hn::SumOfMulQuadAccumulate(di, weights[b].second, second, s);
+            s = add_quads<Columns::kHasAvxVnni>(s, weights[b].second, second);
           }
         }
       }
@@ -189,36 +196,46 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
   }
 }
 
-template <bool kPacked, size_t kBlockCount>
+template <class Columns, size_t kBlockCount>
 HWY_INLINE void multiply_rows(const DynamicProduct& p, size_t block) {
   size_t row = 0;
-  for (; row + kRows <= p.x.rows; row += kRows) {
-    multiply_tile<kPacked, kRows, kBlockCount>(p, row, block);
+  for (; row + kRows<Columns> <= p.x.rows; row += kRows<Columns>) {
+    multiply_tile<Columns, kRows<Columns>, kBlockCount>(p, row, block);
   }
   for (; row < p.x.rows; ++row) {
-    multiply_tile<kPacked, 1, kBlockCount>(p, row, block);
+    multiply_tile<Columns, 1, kBlockCount>(p, row, block);
   }
 }
 
-template <bool kPacked>
+template <class Columns>
 HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t end) {
   size_t block = begin;
-  for (; p.x.rows < kRows && block + kRowBlocks <= end; block += kRowBlocks) {
+  for (; p.x.rows < kRows<Columns> && block + kRowBlocks <= end; block += kRowBlocks) {
     for (size_t row = 0; row < p.x.rows; ++row) {
-      multiply_tile<kPacked, 1, kRowBlocks>(p, row, block);
+      multiply_tile<Columns, 1, kRowBlocks>(p, row, block);
     }
   }
   for (; block + kBlocks <= end; block += kBlocks) {
-    multiply_rows<kPacked, kBlocks>(p, block);
+    multiply_rows<Columns, kBlocks>(p, block);
   }
   for (; block < end; ++block) {
-    multiply_rows<kPacked, 1>(p, block);
+    multiply_rows<Columns, 1>(p, block);
   }
 }
 
 /// Outputs of blocks [begin, end) of DynamicLanes().
 void DynamicBlocks(const DynamicProduct& p, size_t begin, size_t end) {
-  p.weight.is_packed ? multiply_blocks<true>(p, begin, end) : multiply_blocks<false>(p, begin, end);
+  const auto multiply = [&](auto has_avx_vnni) HWY_ATTR {
+    constexpr bool kHas = decltype(has_avx_vnni)::value;
+    p.weight.is_packed ? multiply_blocks<Columns<true, kHas>>(p, begin, end)
+                       : multiply_blocks<Columns<false, kHas>>(p, begin, end);
+  };
+  if constexpr (kMayHaveAvxVnni) {
+    if (runtime::has_avx_vnni()) {
+      return multiply(std::true_type());
+    }
+  }
+  multiply(std::false_type());
 }
 
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE

@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "kernels/optimized/quantized/pair_sums-inl.h"
+#include "kernels/optimized/quantized/quad_sums-inl.h"
 #include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
-#include "runtime/host/instruction_set.h"
 
 #ifndef ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
 #define ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_LOOP_ONCE
@@ -37,26 +37,10 @@ size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
 #if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3_DL || HWY_TARGET == HWY_AVX2)
 
-#if HWY_TARGET == HWY_AVX2
-size_t HasQuads() { return runtime::has_avx_vnni() ? 1 : 0; }
-#else
-size_t HasQuads() { return 1; }
-#endif
+size_t HasQuads() { return has_quad_sums() ? 1 : 0; }
 
 /// Sums, a row's quad and two vectors of weights stand in registers.
-constexpr size_t kQuadTileRows = HWY_TARGET == HWY_AVX2 ? 6 : 8;
-
-/// Adds the products of four bytes in each lane of `sum`.
-template <class VU, class VI, class V>
-HWY_INLINE V add_quads(VU bytes, VI weights, V sum) {
-#if HWY_TARGET == HWY_AVX2
-  // Of AVX-VNNI, which HasQuads() has asked for: Highway has no target with it.
-  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(bytes.raw), "x"(weights.raw));  // NOLINT
-  return sum;
-#else
-  return hn::SumOfMulQuadAccumulate(hn::DFromV<V>(), bytes, weights, sum);
-#endif
-}
+constexpr size_t kQuadTileRows = hn::MaxLanes(SumTag()) >= 16 ? 8 : 6;
 
 /// Copies numbers, more by 128. `to` may be `from`.
 HWY_INLINE void copy_unsigned(uint8_t* to, const int8_t* from, size_t nbytes) {
@@ -160,7 +144,7 @@ HWY_INLINE void multiply_tile(const IntegerProduct& p, const QuadWindows& window
 #pragma GCC unroll 2
       for (size_t v = 0; v < kVectors; ++v) {
         auto& sum = sums[part * kSums + r * kVectors + v];
-        sum = add_quads(bytes, w[v], sum);
+        sum = add_quads<kMayHaveAvxVnni>(sum, bytes, w[v]);
       }
     }
   };
