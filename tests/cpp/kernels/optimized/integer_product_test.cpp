@@ -199,8 +199,8 @@ TEST(IntegerProduct, AnyPatches) {
   };
   for_each_instruction_set([&] {
     for (int i = 0; i < 25; ++i) {
-      const int64_t groups = draw(1, 3) / 2 + 1, in = draw(16, 70), out = draw(16, 70), batch = draw(1, 2);
-      const int64_t padding[] = {draw(0, 2), draw(0, 2)}, size[] = {draw(5, 13), draw(5, 13)};
+      const int64_t groups = draw(1, 3) / 2 + 1, in = draw(16, 70), out = draw(16, 70), batch = draw(2, 3);
+      const int64_t padding[] = {draw(0, 2), draw(0, 2)}, size[] = {draw(8, 13), draw(8, 13)};
       expect_equal({{batch, in * groups, size[0], size[1]},
                     {out * groups, in, 3, 3},
                     {1, 1},
@@ -216,7 +216,7 @@ TEST(IntegerProduct, AnyPatches) {
 TEST(IntegerProduct, PatchesOfTheMostChannels) {
   for_each_instruction_set([] {
     for (const int64_t channels : {1820, 1821}) {
-      expect_equal({{1, channels, 4, 3}, {16, channels, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 16, 4, 3}}, kChannelsLast,
+      expect_equal({{6, channels, 4, 3}, {16, channels, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {6, 16, 4, 3}}, kChannelsLast,
                    kChannelsLast, 1, kWindows, [](int) { return -128; });
     }
   });
@@ -244,6 +244,8 @@ TEST(IntegerProduct, OffersWhatWasMeasured) {
   runtime::leave_avx_vnni_out(true);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 64, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1, 0);
   expect_kind(WorkKind::convolution_3x3, {{1, 64, 9, 9}, {64, 32, 3, 3}, one, one, one, {1, 64, 9, 9}}, 2, 0);
+  expect_kind(WorkKind::convolution, {{1, 64, 7, 9}, {64, 64, 3, 3}, one, one, one, {1, 64, 7, 9}}, 1,
+              63 * 576 * 0.09 * (1 - 64.0 / 32));
   expect_kind(WorkKind::convolution, {{1, 8, 9, 9}, {64, 8, 3, 3}, one, one, one, {1, 64, 9, 9}}, 1,
               81 * 72 * 0.09 * (1 - 64.0 / 32));
   expect_kind(WorkKind::convolution, {{1, 8, 9, 9}, {8, 8, 5, 5}, one, two, one, {1, 8, 9, 9}}, 1,

@@ -256,13 +256,16 @@ uint64_t StrideRow::key() const {
 
 void choose_form(const Tensor& out, IntegerProduct* product, ops::Work* work) {
   constexpr size_t kLeastChannels = 16, kLeastColumns = 8;  // fewer are transforms above all
+  // Fewer do not pay for filters of 32 bytes for nine taps, which are read once a call.
+  constexpr int64_t kLeastWindows = 64;
   IntegerProduct& p = *product;
   if (multiplies_quads()) {
     return;
   }
   if (p.kernel_h == 3 && p.kernel_w == 3 && p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 &&
       p.dilation_w == 1 && p.group_channels() >= kLeastChannels && p.group_channels() <= kMostPatchChannels &&
-      p.columns >= kLeastColumns && out.size(2) > 2 && out.size(3) > 2) {
+      p.columns >= kLeastColumns && out.size(2) > 2 && out.size(3) > 2 &&
+      out.size(0) * out.size(2) * out.size(3) >= kLeastWindows) {
     p.form = IntegerForm::kPatches;
     work->kind = ops::WorkKind::convolution_3x3;  // in groups, too
   } else if (work->kind == ops::WorkKind::convolution_3x3) {

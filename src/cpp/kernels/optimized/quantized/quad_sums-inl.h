@@ -1,0 +1,42 @@
+// Products of four bytes added in 32 bits, compiled once a target. Included inside its pass only.
+
+#if defined(ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_SUMS_INL_H_
+#undef ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_SUMS_INL_H_
+#else
+#define ET_KERNELS_OPTIMIZED_QUANTIZED_QUAD_SUMS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "runtime/host/instruction_set.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Code for AVX2 that takes AVX-VNNI's instruction where has_avx_vnni() says that it is there. Highway has no target
+/// with it.
+constexpr bool kMayHaveAvxVnni = HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2;
+/// Whether one instruction does add_quads() on this processor.
+HWY_INLINE bool has_quad_sums() {
+  return (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL) || (kMayHaveAvxVnni && runtime::has_avx_vnni());
+}
+
+/// sum[i] += Σ_j bytes[4 i + j] · integers[4 i + j], which wraps.
+template <bool kAvxVnni, class V>
+HWY_INLINE V add_quads(V sum, hn::Vec<hn::Repartition<uint8_t, hn::DFromV<V>>> bytes,
+                       hn::Vec<hn::Repartition<int8_t, hn::DFromV<V>>> integers) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if constexpr (kAvxVnni) {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(bytes.raw), "x"(integers.raw));  // NOLINT
+    return sum;
+  }
+#endif
+  return hn::SumOfMulQuadAccumulate(hn::DFromV<V>(), bytes, integers, sum);
+}
+
+}  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target
