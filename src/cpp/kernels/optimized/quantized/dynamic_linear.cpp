@@ -89,7 +89,7 @@ constexpr size_t kRowBlocks = 4;
 
 /// One instruction multiplies four bytes and adds them. Processors without it, and those with tiles, have other loops
 /// (integer_product.h).
-bool MultipliesBytes() { return !HWY_ARCH_X86 || has_quad_sums(); }
+bool MultipliesBytes() { return !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX3_DL; }
 
 size_t DynamicLanes() { return hn::Lanes(Tag()); }
 
