@@ -33,8 +33,8 @@ method @m(%x: f32[35, 1024]) {
                                                                 &error);
   EXPECT_TRUE(parsed.ok()) << error.to_string();
   const WorkCost rows[] = {
-      {ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, unit.avx2}, {0, unit.avx512}, {0, unit.amx}, {}}}};
-  const WorkCosts costs = {{rows, 1}, {tile, tile, tile, tile, tile}};
+      {ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, unit.avx2}, {}, {0, unit.avx512}, {0, unit.amx}, {}}}};
+  const WorkCosts costs = {{rows, 1}, {tile, tile, tile, tile, tile, tile}};
   ir::Node* const part[] = {(*parsed)->methods.at(0)->nodes().back().get()};
   const std::optional<Verdict> found = weigh_part({part, 1}, &costs, isas);
   EXPECT_TRUE(found);
@@ -46,7 +46,7 @@ constexpr float kFast = 10, kSlow = 40, kVerySlow = 200;
 const std::vector<TargetIsa> kBoth = {TargetIsa::kAvx2, TargetIsa::kAvx512};
 
 TEST(CostOf, ALargeMatrixIsReadForEachTileOfRows) {
-  const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, 20}, {0, 20}, {}, {}}}};
+  const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, 20}, {}, {0, 20}, {}, {}}}};
   WorkCosts once = {{rows, 1}, {}}, anew = {{rows, 1}, {}};
   anew.numbers_read_once = 3000.0 * 1000.0;
   anew.rereading = {2100.0 * 1000.0, 0.2};
