@@ -32,13 +32,13 @@ WorkKind kind_of(const ConvolutionForm& c) {
 }
 
 /// What reading a constant matrix takes, in multiplications for each of its numbers.
-double reading_of(const Work& work, double numbers, double tile_rows, const WorkCosts& costs) {
+double reading_of(const Work& work, double numbers, TargetIsa isa, const WorkCosts& costs) {
   const double once = cost_of_reading(numbers);
-  if (numbers > costs.numbers_read_once) {
-    return std::max(once, work.rows);
-  }
-  const bool is_again = work.kind == WorkKind::linear && is_floating(work) && numbers > costs.rereading.numbers;
-  return once + (is_again ? costs.rereading.of_a_row * up_to(work.rows, tile_rows) : 0);
+  const auto& [from, whole, of_a_row] = costs.rereading[static_cast<size_t>(isa)];
+  const double part = numbers > whole ? 1 : numbers > from ? (numbers - from) / (whole - from) : 0;
+  const double again =
+      is_floating(work) ? part * of_a_row * up_to(work.rows, costs.tiles[static_cast<size_t>(isa)].rows) : 0;
+  return numbers > costs.numbers_read_once ? std::max({once, work.rows, again}) : once + again;
 }
 
 }  // namespace
@@ -97,9 +97,10 @@ std::optional<double> cost_of(const Work& work, TargetIsa isa, const WorkCosts& 
   double units = work.units;
   if (work.rows > 0 && work.columns > 0) {
     const WorkCosts::Tile& tile = costs.tiles[static_cast<size_t>(isa)];
-    units += work.kind == WorkKind::matmul ? 0 : numbers * reading_of(work, numbers, tile.rows, costs);
+    units += work.kind == WorkKind::matmul ? 0 : numbers * reading_of(work, numbers, isa, costs);
     // Tiles of rows of integers are low but for those of VNNI.
-    units *= up_to(work.rows, is_floating(work) || isa == TargetIsa::kAvx512 ? tile.rows : 1) / work.rows;
+    const bool has_high_tiles = is_floating(work) || isa == TargetIsa::kAvx512 || isa == TargetIsa::kAvxVnni;
+    units *= up_to(work.rows, has_high_tiles ? tile.rows : 1) / work.rows;
     units *= up_to(work.columns, is_floating(work) ? tile.columns : tile.integer_columns) / work.columns;
   }
   if (work.kind == WorkKind::matmul) {

@@ -78,11 +78,11 @@ struct WorkCosts {
   bool (*has_kernel)(const Work& work) = nullptr;
   /// A constant matrix of more numbers is read anew for each row, which takes as long as to multiply it.
   double numbers_read_once = std::numeric_limits<double>::infinity();
-  /// Of a linear layer of floats with a larger matrix than `numbers`, each row takes so much of a multiplication more
-  /// for each of the matrix's numbers.
+  /// Of a product of floats with a matrix of `whole` numbers and more, each row takes so much of a multiplication more
+  /// for each of them; of one between `from` and `whole` a part of it.
   struct Rereading {
-    double numbers = std::numeric_limits<double>::infinity(), of_a_row = 0;
-  } rereading{};
+    double from = std::numeric_limits<double>::infinity(), whole = from, of_a_row = 0;
+  } rereading[std::size(kIsaNames)]{};
 };
 
 /// Ours, whatever library may be beside them.

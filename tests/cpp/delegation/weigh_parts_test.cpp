@@ -49,7 +49,7 @@ TEST(CostOf, ALargeMatrixIsReadForEachTileOfRows) {
   const WorkCost rows[] = {{ops::WorkNumbers::floating, WorkKind::linear, {{}, {0, 20}, {}, {0, 20}, {}, {}}}};
   WorkCosts once = {{rows, 1}, {}}, anew = {{rows, 1}, {}};
   anew.numbers_read_once = 3000.0 * 1000.0;
-  anew.rereading = {2100.0 * 1000.0, 0.2};
+  anew.rereading[static_cast<size_t>(TargetIsa::kAvx2)] = {2100.0 * 1000.0, 2100.0 * 1000.0, 0.2};
   const auto cost = [](double depth, const WorkCosts& costs) {
     return *ops::cost_of(ops::work_of_product(100, 1000, depth), TargetIsa::kAvx2, costs);
   };

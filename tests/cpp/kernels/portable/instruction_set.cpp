@@ -1,6 +1,6 @@
 // Part of the library that tests/ops calls: which instruction set the vector kernels may take.
-#include "kernels/optimized/vec/targets.h"
 #include "runtime/host/instruction_set.h"
+#include "kernels/optimized/vec/targets.h"
 
 #include <hwy/targets.h>
 #include <cstring>

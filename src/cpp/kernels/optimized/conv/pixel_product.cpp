@@ -284,7 +284,12 @@ void pack_matrix(const PixelProduct& product, const float* matrix, size_t begin,
 
 void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
                       size_t pixels) {
-  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, windows, in, out, pixels, 0, product.out_channels);
+  multiply_windows(product, windows, in, out, pixels, 0, product.out_channels);
+}
+
+void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
+                      size_t pixels, size_t begin, size_t end) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPixels)(product, windows, in, out, pixels, begin, end);
 }
 
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels) {

@@ -72,6 +72,10 @@ void pack_matrix(const PixelProduct& product, const float* matrix, size_t begin,
 void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
                       size_t pixels);
 
+/// The same for tiles [begin, end) of columns.
+void multiply_windows(const PixelProduct& product, const PixelWindows& windows, const float* in, float* out,
+                      size_t pixels, size_t begin, size_t end);
+
 /// in [pixels, in_channels] → out [pixels, out_channels], for a filter of 1x1.
 void multiply_pixels(const PixelProduct& product, const float* in, float* out, size_t pixels);
 

@@ -28,6 +28,8 @@ struct WindowConvolution : ImageGeometry {
   bool has_border() const { return pad_h > 0 || pad_w > 0; }
   int64_t in_channels() const { return groups * static_cast<int64_t>(product.in_channels); }
   int64_t out_channels() const { return groups * static_cast<int64_t>(product.out_channels); }
+  /// The second cache does not hold the filter of a group: it is read once for all rows of a strip.
+  bool has_large_filter() const { return product.group_floats > (size_t{1} << 18); }
   /// Rows of an image that a window spans.
   int64_t window_rows() const { return (kernel_h - 1) * dilation_h + 1; }
 };
@@ -92,8 +94,9 @@ struct Plan {
 };
 
 Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t batch, Plan* plan) {
-  // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well.
-  constexpr int64_t kStripBytes = 48 << 10;
+  // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well. Beside a large
+  // filter, of the second.
+  const int64_t strip_nbytes = w.has_large_filter() ? 512 << 10 : 48 << 10;
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
   constexpr size_t kWorthWaking = 250'000;
   const int64_t rows = batch * w.out_h;
@@ -104,7 +107,7 @@ Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t
     plan->strip_rows = w.out_h;
     return Error::Ok;
   }
-  const int64_t fitting = kStripBytes / static_cast<int64_t>(sizeof(float)) / plan->row_floats - w.window_rows();
+  const int64_t fitting = strip_nbytes / static_cast<int64_t>(sizeof(float)) / plan->row_floats - w.window_rows();
   plan->strip_rows = std::clamp<int64_t>(fitting / w.stride_h + 1, 1, w.out_h);
   size_t floats, nbytes;
   ET_CHECK_OR_RETURN(!mul_overflow(static_cast<size_t>((plan->strip_rows - 1) * w.stride_h + w.window_rows()),
@@ -161,9 +164,13 @@ void run_rows(const WindowConvolution& w, const Plan& plan, const float* image, 
       const PixelProduct product = w.product.group(g);
       const float* const in = from + g * product.in_channels;
       float* const to = out + row * out_row + g * product.out_channels;
-      for (int64_t r = 0; r < rows; ++r) {
-        multiply_windows(product, windows, in + r * w.stride_h * plan.row_floats, to + r * out_row,
-                         static_cast<size_t>(w.out_w));
+      const size_t tiles = (product.out_channels + columns_of_a_tile() - 1) / columns_of_a_tile();
+      const size_t step = w.has_large_filter() ? 1 : tiles;  // tiles of columns that a row meets at a time
+      for (size_t tile = 0; tile < tiles; tile += step) {
+        for (int64_t r = 0; r < rows; ++r) {
+          multiply_windows(product, windows, in + r * w.stride_h * plan.row_floats, to + r * out_row,
+                           static_cast<size_t>(w.out_w), tile, tile + step);
+        }
       }
     }
   }
