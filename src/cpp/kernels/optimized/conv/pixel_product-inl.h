@@ -12,6 +12,7 @@
 
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/math-inl.h"
+#include "kernels/optimized/vec/row_pointers.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::conv::HWY_NAMESPACE {
@@ -63,7 +64,8 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
   for (size_t r = 0; r < tile.windows.rows; ++r, row += tile.windows.row_step) {
     const float* run = row;
     for (size_t c = 0; c < tile.windows.runs; ++c, run += tile.windows.run_step) {
-      for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step) {
+      RowPointers<float, kPixels> x(run, tile.windows.step);
+      for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step, x.advance(1)) {
         hwy::Prefetch(taps + kAhead);
         if (kTwo && hn::MaxLanes(d0) >= kLine) {
           hwy::Prefetch(taps + kAhead + kLine);
@@ -72,10 +74,10 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
         const V1 tap1 = kTwo ? hn::LoadU(d1, taps + lanes0) : hn::Zero(d1);
 #pragma GCC unroll 16
         for (size_t i = 0; i < kPixels; ++i) {
-          const V0 x = hn::Set(d0, run[i * tile.windows.step + k]);
-          sum0[i] = hn::MulAdd(x, tap0, sum0[i]);
+          const V0 number = hn::Set(d0, *x(i));
+          sum0[i] = hn::MulAdd(number, tap0, sum0[i]);
           if (kTwo) {
-            sum1[i] = hn::MulAdd(hn::ResizeBitCast(d1, x), tap1, sum1[i]);
+            sum1[i] = hn::MulAdd(hn::ResizeBitCast(d1, number), tap1, sum1[i]);
           }
         }
       }
