@@ -8,15 +8,24 @@ from executorch_py.backends.xnnpack import Precision, XnnpackPartitioner
 from torch import nn
 
 import executorch_py as et
+from executorch_py import quantizer
 from executorch_py.errors import InvalidArgumentError
 from tests.models.zoo import ZOO
 
 
-def takes(model: nn.Module, shape: tuple[int, ...], **options) -> bool:
+def report(model: nn.Module, shape: tuple[int, ...], is_dynamic: bool = False, **options) -> et.DelegationReport:
+    inputs = (torch.rand(shape),)
+    exported = (
+        quantizer.quantize(model.eval(), inputs, "dynamic_int8", [inputs])
+        if is_dynamic
+        else torch.export.export(model.eval(), inputs)
+    )
+    return et.delegation_report(et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**options)]))
+
+
+def takes(*model, **options) -> bool:
     """Whether the delegate gets the model's products."""
-    exported = torch.export.export(model.eval(), (torch.rand(shape),))
-    edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(**options)])
-    return bool(et.delegation_report(edge).delegated("forward"))
+    return bool(report(*model, **options).delegated("forward"))
 
 
 def convolution(channels: int, kernel: int, groups: int = 1) -> nn.Module:
@@ -32,26 +41,27 @@ MODELS = {
     "full tiles of rows": (nn.Sequential(nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 256)), (70, 256)),
     "17 rows": (nn.Sequential(nn.Linear(256, 256), nn.Linear(256, 256)), (17, 256)),
     "one row": (nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128)), (1, 128)),
+    "dynamic 1x1": (nn.Sequential(convolution(64, 1), convolution(64, 1)), (1, 64, 28, 28), True),
 }
 
 
 # A load may take XNNPACK's kernel for one operator. So a part is taken only for what the library computes faster and
-# has in a delegate alone: PReLU, on a processor with AMX, where the convolution beside it is level.
+# has in a delegate alone: convolutions of images that are quantized at the call, with VNNI.
 @pytest.mark.parametrize(
     ("name", "avx2", "avx512", "amx", "for_any"),
     [
         ("3x3", False, False, False, False),
         ("depthwise 7x7", False, False, False, False),
         ("mobile block", False, False, False, False),
-        ("prelu", False, False, True, False),
+        ("prelu", False, False, False, False),
+        ("dynamic 1x1", False, True, False, False),
         ("full tiles of rows", False, False, False, False),
         ("17 rows", False, False, False, False),
         ("one row", False, False, False, False),
     ],
 )
 def test_each_region_goes_where_it_costs_less(name: str, avx2: bool, avx512: bool, amx: bool, for_any: bool) -> None:
-    model, shape = MODELS[name]
-    found = {isa: takes(model, shape, isa=isa) for isa in (*SETS, "any")}
+    found = {isa: takes(*MODELS[name], isa=isa) for isa in (*SETS, "any")}
     assert found == {"avx2": avx2, "avx512": avx512, "amx": amx, "any": for_any}
 
 
@@ -73,14 +83,9 @@ def test_files_for_the_official_runtime_are_delegated() -> None:
 
 
 def test_the_report_gives_both_costs() -> None:
-    def text(name: str, isa: str) -> str:
-        model, shape = MODELS[name]
-        exported = torch.export.export(model.eval(), (torch.rand(shape),))
-        edge = et.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(isa=isa)])
-        return str(et.delegation_report(edge))
-
-    assert re.search(r"part 0: its part costs [0-9.]+ us .* in kernels \(amx\), [0-9.]+ us less", text("prelu", "amx"))
-    left = text("3x3", "any")
+    taken = str(report(*MODELS["dynamic 1x1"], isa="avx512"))
+    assert re.search(r"part 0: its part costs [0-9.]+ us .* in kernels \(avx512\), [0-9.]+ us less", taken)
+    left = str(report(*MODELS["3x3"], isa="any"))
     assert "not delegated: 3 operators: its part would cost" in left
     for isa in SETS:
         assert re.search(rf"us in kernels \({isa}\), [0-9.]+ us more", left)
@@ -116,5 +121,7 @@ def test_the_published_path_takes_the_largest_parts() -> None:
 
 
 def test_an_unknown_processor_is_an_error() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"isa is 'avx', must be of any, sse4\.1, avx2, avx512, amx, arm"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"isa is 'avx', must be of any, sse4\.1, avx2, avxvnni, avx512, amx, arm"
+    ):
         XnnpackPartitioner(isa="avx")

@@ -78,8 +78,8 @@ struct WorkCosts {
   bool (*has_kernel)(const Work& work) = nullptr;
   /// A constant matrix of more numbers is read anew for each row, which takes as long as to multiply it.
   double numbers_read_once = std::numeric_limits<double>::infinity();
-  /// Of a product of floats with a matrix of `whole` numbers and more, each row takes so much of a multiplication more
-  /// for each of them; of one between `from` and `whole` a part of it.
+  /// Of a product of floats with a matrix of `whole` numbers and more, a row takes `of_a_row` multiplications more for
+  /// each number. Between `from` and `whole` it takes a part of them.
   struct Rereading {
     double from = std::numeric_limits<double>::infinity(), whole = from, of_a_row = 0;
   } rereading[std::size(kIsaNames)]{};

@@ -78,14 +78,18 @@ TEST(KernelRegistryTest, TablesWithoutALibraryHaveAnEmptyName) {
   EXPECT_STREQ(registry.tables()[0].variant(&kernel), "");
 }
 
-TEST(ColumnOf, IntegersWithoutByteProductsCostWhatTheyDoOnAvx2) {
+TEST(ColumnOf, IntegersHaveThatOfTheirProductsAndFloatsThatOfTheVendor) {
   using ops::TargetIsa;
   const ops::Work floats{ops::WorkKind::linear, ops::WorkNumbers::floating, 1};
   const ops::Work integers{ops::WorkKind::linear, ops::WorkNumbers::int8, 1};
-  EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, false), TargetIsa::kAvx2);
-  EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, true), TargetIsa::kAvx512);
-  EXPECT_EQ(column_of(floats, TargetIsa::kAvx512, false), TargetIsa::kAvx512);
-  EXPECT_EQ(column_of(integers, TargetIsa::kSse41, false), TargetIsa::kSse41);
+  for (const bool is_intel : {false, true}) {
+    EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, {false, is_intel}), TargetIsa::kAvx2);
+    EXPECT_EQ(column_of(integers, TargetIsa::kAvx512, {true, is_intel}), TargetIsa::kAvx512);
+    EXPECT_EQ(column_of(integers, TargetIsa::kSse41, {false, is_intel}), TargetIsa::kSse41);
+  }
+  EXPECT_EQ(column_of(floats, TargetIsa::kAvx512, {false, false}), TargetIsa::kAvx512);
+  EXPECT_EQ(column_of(floats, TargetIsa::kAvx512, {true, true}), TargetIsa::kAmx);
+  EXPECT_EQ(column_of(floats, TargetIsa::kAvx2, {true, true}), TargetIsa::kAvx2);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from executorch_py.cli.instruction_sets import machine_isas
 
 # Multiplied and added in one step, x * w - 1 keeps the last bit of the product, 2 to the power of -24. In two steps the
@@ -36,7 +37,7 @@ from executorch_py import quantizer
 
 torch.manual_seed(0)
 image = torch.nn.Sequential(
-    torch.nn.Conv2d(3, 36, 3, 2, 1), torch.nn.ReLU(), torch.nn.Conv2d(36, 130, 1), torch.nn.Conv2d(130, 20, 3, padding=1)
+    torch.nn.Conv2d(3, 36, 3, 2, 1), torch.nn.ReLU(), torch.nn.Conv2d(36, 130, 1), torch.nn.Conv2d(130, 20, 3, 1, 1)
 )
 wide, row = torch.nn.Linear(203, 117), torch.nn.Linear(203, 9)
 for module, shape in ((image, (2, 3, 21, 23)), (wide, (13, 203)), (row, (1, 203))):

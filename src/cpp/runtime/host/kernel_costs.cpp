@@ -28,11 +28,11 @@ ops::TargetIsa find_isa() {
 #endif
 }
 
-bool has_byte_products() {
+ProcessorKind kind_here() {
 #if defined(__x86_64__) || defined(__i386__)
-  return __builtin_cpu_supports("avx512vnni") != 0;
+  return {__builtin_cpu_supports("avx512vnni") != 0, __builtin_cpu_is("intel") != 0};
 #else
-  return false;
+  return {};
 #endif
 }
 
@@ -50,7 +50,7 @@ ops::Work work_of(const ConvolutionWork& c) {
 }
 
 double cost_here(const ops::Work& work, const ops::WorkCosts& costs) {
-  return ops::cost_of(work, column_of(work, this_isa(), has_byte_products()), costs).value_or(0);
+  return ops::cost_of(work, column_of(work, this_isa(), kind_here()), costs).value_or(0);
 }
 
 }  // namespace et::runtime

@@ -13,11 +13,22 @@ namespace et::runtime {
 
 /// The column of the tables that this processor, within ET_MAX_ISA, is nearest to.
 ops::TargetIsa this_isa();
-/// The column of a piece of work on such a processor. Integers of avx512 are measured with byte products (VNNI).
-/// Without these both sides multiply integers as they do on AVX2.
-constexpr ops::TargetIsa column_of(const ops::Work& work, ops::TargetIsa isa, bool has_byte_products) {
-  const bool is_floating = work.numbers == ops::WorkNumbers::floating;
-  return !is_floating && isa == ops::TargetIsa::kAvx512 && !has_byte_products ? ops::TargetIsa::kAvx2 : isa;
+/// What the name of an instruction set does not say of a processor.
+struct ProcessorKind {
+  bool has_byte_products;  ///< VNNI
+  bool is_intel;
+};
+/// The column of a piece of work on such a processor. Integers of avx512 are measured with byte products. Without these
+/// both sides multiply integers as they do on AVX2. Floats of avx512 are measured on an AMD. Intel's processors multiply
+/// them as that of the column amx does.
+constexpr ops::TargetIsa column_of(const ops::Work& work, ops::TargetIsa isa, ProcessorKind kind) {
+  if (isa != ops::TargetIsa::kAvx512) {
+    return isa;
+  }
+  if (work.numbers == ops::WorkNumbers::floating) {
+    return kind.is_intel ? ops::TargetIsa::kAmx : isa;
+  }
+  return kind.has_byte_products ? isa : ops::TargetIsa::kAvx2;
 }
 
 /// The arguments that say what a convolution has to do: of aten::convolution, its clamped and its integer form.

@@ -156,6 +156,16 @@ HWY_EXPORT(PackRows);
 
 namespace {
 
+/// Intel's processors with vectors of 64 bytes. In builds with sanitizers also those whose tiles are emulated.
+bool has_high_tiles() {
+#ifdef __x86_64__
+  constexpr size_t kLanes = 16;
+  return amx::has_integer_tiles() || (HWY_DYNAMIC_DISPATCH(PixelLanes)() == kLanes && __builtin_cpu_is("intel") != 0);
+#else
+  return false;
+#endif
+}
+
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 /// Columns that a product computes for `out_channels` of them.
@@ -244,7 +254,7 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   product.kernel_h = weight.dim() == 4 ? static_cast<size_t>(weight.size(2)) : 1;
   product.kernel_w = weight.dim() == 4 ? static_cast<size_t>(weight.size(3)) : 1;
   product.group_floats = computed_columns(product.out_channels) * product.depth();
-  product.has_high_tiles = amx::has_integer_tiles();
+  product.has_high_tiles = has_high_tiles();
   product.min = range.min;
   product.max = range.max;
   const bool taps_innermost =
@@ -267,7 +277,7 @@ PixelProduct product_of_matrix(size_t depth, size_t columns) {
   product.out_channels = columns;
   product.kernel_h = product.kernel_w = 1;
   product.group_floats = computed_columns(columns) * depth;
-  product.has_high_tiles = amx::has_integer_tiles();
+  product.has_high_tiles = has_high_tiles();
   product.min = -std::numeric_limits<float>::infinity();
   product.max = std::numeric_limits<float>::infinity();
   return product;

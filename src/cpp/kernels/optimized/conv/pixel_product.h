@@ -40,8 +40,7 @@ struct PixelProduct {
                         // last are 0
   const float* bias;    // [out_channels, up to whole tiles]
   float min, max;
-  /// Tiles of two vectors have twelve pixels, as processors that wait for columns want them (those with tiles of
-  /// integers), not eight.
+  /// Tiles of two vectors have twelve pixels, as processors that wait for columns want them, not eight.
   bool has_high_tiles;
 
   size_t group_floats;  // of a filter to that of the next group
