@@ -29,7 +29,7 @@ struct WindowConvolution : ImageGeometry {
   int64_t in_channels() const { return groups * static_cast<int64_t>(product.in_channels); }
   int64_t out_channels() const { return groups * static_cast<int64_t>(product.out_channels); }
   /// The second cache does not hold the filter of a group: it is read once for all rows of a strip.
-  bool has_large_filter() const { return product.group_floats > (size_t{1} << 18); }
+  bool has_large_filter() const { return product.group_floats >= (size_t{1} << 19); }
   /// Rows of an image that a window spans.
   int64_t window_rows() const { return (kernel_h - 1) * dilation_h + 1; }
 };
@@ -103,12 +103,16 @@ Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t
   const size_t work = static_cast<size_t>(rows * w.out_w * w.out_channels()) * w.product.depth();
   plan->slots = pool == nullptr || work < kWorthWaking ? 1 : std::min(pool->num_threads(), static_cast<size_t>(rows));
   plan->row_floats = (w.in_w + 2 * w.pad_w) * w.in_channels();
-  if (!w.has_border()) {
-    plan->strip_rows = w.out_h;
+  const auto rows_of = [&](int64_t floats, int64_t step) {
+    const int64_t fitting = strip_nbytes / static_cast<int64_t>(sizeof(float)) / floats - w.window_rows();
+    return std::clamp<int64_t>(fitting / step + 1, 1, w.out_h);
+  };
+  if (!w.has_border()) {  // rows are read where they stand, without what lies between windows
+    plan->strip_rows =
+        rows_of(plan->row_floats / w.stride_w * std::min(w.kernel_w, w.stride_w) + 1, std::min(w.kernel_h, w.stride_h));
     return Error::Ok;
   }
-  const int64_t fitting = strip_nbytes / static_cast<int64_t>(sizeof(float)) / plan->row_floats - w.window_rows();
-  plan->strip_rows = std::clamp<int64_t>(fitting / w.stride_h + 1, 1, w.out_h);
+  plan->strip_rows = rows_of(plan->row_floats, w.stride_h);
   size_t floats, nbytes;
   ET_CHECK_OR_RETURN(!mul_overflow(static_cast<size_t>((plan->strip_rows - 1) * w.stride_h + w.window_rows()),
                                    static_cast<size_t>(plan->row_floats), &floats) &&

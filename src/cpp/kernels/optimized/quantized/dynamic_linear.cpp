@@ -81,8 +81,8 @@ using ByteTag = hn::Repartition<uint8_t, Tag>;
 
 /// Rows of the input and vectors of outputs whose sums stand in registers at a time. The instruction leaves more of
 /// them than what Highway makes of several.
-template <class Columns>
-constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 || Columns::kHasAvxVnni ? 4 : 2;
+template <class Weights>
+constexpr size_t kRows = hn::MaxLanes(Tag()) >= 16 || Weights::kHasAvxVnni ? 4 : 2;
 constexpr size_t kBlocks = 2;
 /// Vectors of outputs of a single row: enough that no sum waits for the one before.
 constexpr size_t kRowBlocks = 4;
@@ -96,7 +96,7 @@ size_t DynamicLanes() { return hn::Lanes(Tag()); }
 /// Weights of four columns, or of eight, low halves first, and how they are multiplied (quad_sums-inl.h).
 template <bool kIsPacked, bool kAvxVnni>
 struct Columns {
-  static constexpr bool kPacked = false, kHasAvxVnni = kAvxVnni;
+  static constexpr bool kPacked = kIsPacked, kHasAvxVnni = kAvxVnni;
   static constexpr size_t kCount = 4;
   hn::Vec<ByteTag> first;
   HWY_INLINE void load(const unsigned char* from) { first = hn::LoadU(ByteTag(), from); }
@@ -121,9 +121,9 @@ HWY_INLINE hn::Vec<hn::Repartition<int8_t, Tag>> four(const int8_t* from) {
 }
 
 /// Rows [row, row + kRowCount) of the input by blocks [block, block + kBlockCount) of outputs.
-template <class Columns, size_t kRowCount, size_t kBlockCount>
+template <class Weights, size_t kRowCount, size_t kBlockCount>
 HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block) {
-  constexpr bool kPacked = Columns::kPacked;
+  constexpr bool kPacked = Weights::kPacked;
   const Tag d;
   const IntegerTag di;
   const size_t lanes = hn::Lanes(d);
@@ -150,8 +150,8 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
       }
     }
     const int8_t* const x = p.x.integers + (row * w.groups + g) * columns;
-    for (size_t i = 0; i < columns; i += Columns::kCount) {
-      Columns weights[kBlockCount];
+    for (size_t i = 0; i < columns; i += Weights::kCount) {
+      Weights weights[kBlockCount];
 #pragma GCC unroll 4
       for (size_t b = 0; b < kBlockCount; ++b) {
         weights[b].load(from + b * block_bytes + lanes * (8 + (kPacked ? i / 2 : i)));
@@ -163,14 +163,14 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
 #pragma GCC unroll 4
         for (size_t b = 0; b < kBlockCount; ++b) {
           auto& s = sum[r * kBlockCount + b];
-          s = add_quads<Columns::kHasAvxVnni>(s, weights[b].first, first);
+          s = add_quads<Weights::kHasAvxVnni>(s, weights[b].first, first);
         }
         if constexpr (kPacked) {
           const auto second = four(at + 4);
 #pragma GCC unroll 4
           for (size_t b = 0; b < kBlockCount; ++b) {
             auto& s = sum[r * kBlockCount + b];
-            s = add_quads<Columns::kHasAvxVnni>(s, weights[b].second, second);
+            s = add_quads<Weights::kHasAvxVnni>(s, weights[b].second, second);
           }
         }
       }
@@ -196,30 +196,30 @@ HWY_INLINE void multiply_tile(const DynamicProduct& p, size_t row, size_t block)
   }
 }
 
-template <class Columns, size_t kBlockCount>
+template <class Weights, size_t kBlockCount>
 HWY_INLINE void multiply_rows(const DynamicProduct& p, size_t block) {
   size_t row = 0;
-  for (; row + kRows<Columns> <= p.x.rows; row += kRows<Columns>) {
-    multiply_tile<Columns, kRows<Columns>, kBlockCount>(p, row, block);
+  for (; row + kRows<Weights> <= p.x.rows; row += kRows<Weights>) {
+    multiply_tile<Weights, kRows<Weights>, kBlockCount>(p, row, block);
   }
   for (; row < p.x.rows; ++row) {
-    multiply_tile<Columns, 1, kBlockCount>(p, row, block);
+    multiply_tile<Weights, 1, kBlockCount>(p, row, block);
   }
 }
 
-template <class Columns>
+template <class Weights>
 HWY_INLINE void multiply_blocks(const DynamicProduct& p, size_t begin, size_t end) {
   size_t block = begin;
-  for (; p.x.rows < kRows<Columns> && block + kRowBlocks <= end; block += kRowBlocks) {
+  for (; p.x.rows < kRows<Weights> && block + kRowBlocks <= end; block += kRowBlocks) {
     for (size_t row = 0; row < p.x.rows; ++row) {
-      multiply_tile<Columns, 1, kRowBlocks>(p, row, block);
+      multiply_tile<Weights, 1, kRowBlocks>(p, row, block);
     }
   }
   for (; block + kBlocks <= end; block += kBlocks) {
-    multiply_rows<Columns, kBlocks>(p, block);
+    multiply_rows<Weights, kBlocks>(p, block);
   }
   for (; block < end; ++block) {
-    multiply_rows<Columns, 1>(p, block);
+    multiply_rows<Weights, 1>(p, block);
   }
 }
 

@@ -37,6 +37,7 @@ size_t IntegerLanes() { return hn::Lanes(SumTag()); }
 
 #if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3_DL || HWY_TARGET == HWY_AVX2)
 
+/// Nothing below runs where it is 0: no product is packed in quads there.
 size_t HasQuads() { return has_quad_sums() ? 1 : 0; }
 
 /// Sums, a row's quad and two vectors of weights stand in registers.
