@@ -19,8 +19,8 @@ struct ProcessorKind {
   bool is_intel;
 };
 /// The column of a piece of work on such a processor. Integers of avx512 are measured with byte products. Without these
-/// both sides multiply integers as they do on AVX2. Floats of avx512 are measured on an AMD. Intel's processors multiply
-/// them as that of the column amx does.
+/// both sides multiply integers as they do on AVX2. Floats of avx512 are measured on an AMD. Intel's processors
+/// multiply them as that of the column amx does.
 constexpr ops::TargetIsa column_of(const ops::Work& work, ops::TargetIsa isa, ProcessorKind kind) {
   if (isa != ops::TargetIsa::kAvx512) {
     return isa;
