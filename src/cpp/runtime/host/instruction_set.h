@@ -11,7 +11,8 @@
 
 namespace et::runtime {
 
-/// Of x86, each with all before it. Other processors ignore the limit.
+/// Of x86, each with all before it; processors with kAvx512 may have byte products in longer vectors alone. Other
+/// processors ignore the limit.
 enum class InstructionSet { kSse41, kAvx2, kAvxVnni, kAvx512, kAmx };
 
 /// The limit that the environment gives, kAmx without one. Callers read it once, at their start.
