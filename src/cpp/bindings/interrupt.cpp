@@ -17,9 +17,9 @@ namespace {
 
 using runtime::Method;
 
-/// A call that lasts longer than one to two ticks gets the handler.
+/// A call that lasts longer than one to two ticks gets the handler where another one took its place.
 constexpr std::chrono::milliseconds kTick{50};
-/// After so many ticks without a call the watcher sleeps until the next one.
+/// After so many ticks without a call the watcher takes the handler away, and sleeps until the next one.
 constexpr int kIdleTicks = 20;
 
 // What the handler reads: only atomics, because it may interrupt anything.
@@ -29,7 +29,7 @@ struct sigaction g_previous;  // Python's; written before our handler is install
 
 // What the main thread and the watcher share.
 std::atomic<uint64_t> g_calls{0};
-std::atomic<bool> g_installed{false};
+std::atomic<bool> g_is_awake{false};  // calls since the last rest have asked for the handler
 std::atomic<bool> g_watcher_sleeps{false};
 bool g_watcher_started = false;  // main thread only
 pthread_t g_main_thread;
@@ -72,9 +72,7 @@ void install() {
   struct sigaction ours = current;
   ours.sa_flags |= SA_SIGINFO;
   ours.sa_sigaction = &on_interrupt;
-  if (sigaction(SIGINT, &ours, nullptr) == 0) {
-    g_installed.store(true);
-  }
+  sigaction(SIGINT, &ours, nullptr);
 }
 
 /// Puts back what was there, unless another handler was installed meanwhile.
@@ -83,7 +81,6 @@ void remove() {
   if (sigaction(SIGINT, nullptr, &current) == 0 && is_ours(current)) {
     sigaction(SIGINT, &g_previous, nullptr);
   }
-  g_installed.store(false);
 }
 
 void watch() {
@@ -95,7 +92,7 @@ void watch() {
     const bool running = g_running.load() != nullptr;
     if (running && calls == seen) {
       const std::lock_guard<std::mutex> guard(lock().mutex);
-      if (!g_installed.load() && g_running.load() != nullptr && g_calls.load() == seen) {
+      if (g_running.load() != nullptr && g_calls.load() == seen) {
         install();
       }
     }
@@ -103,6 +100,10 @@ void watch() {
     seen = calls;
     if (idle >= kIdleTicks) {
       std::unique_lock<std::mutex> guard(lock().mutex);
+      if (g_running.load() == nullptr) {
+        remove();
+        g_is_awake.store(false);
+      }
       g_watcher_sleeps.store(true);
       lock().wake.wait(guard, [&] { return g_calls.load() != seen; });
       g_watcher_sleeps.store(false);
@@ -133,6 +134,7 @@ void after_fork_in_child() {
   g_main_thread = pthread_self();
   g_watcher_started = false;
   g_watcher_sleeps.store(false);
+  g_is_awake.store(false);
   g_handlers_inside.store(0);
 }
 
@@ -146,6 +148,11 @@ InterruptScope::InterruptScope(Method& method) : active_(pthread_equal(pthread_s
     start_watcher();
   }
   outer_ = g_running.exchange(&method);
+  if (!g_is_awake.load()) {
+    const std::lock_guard<std::mutex> guard(lock().mutex);
+    install();
+    g_is_awake.store(true);
+  }
   g_calls.fetch_add(1);
   if (g_watcher_sleeps.load()) {
     const std::lock_guard<std::mutex> guard(lock().mutex);
@@ -159,10 +166,6 @@ InterruptScope::~InterruptScope() {
   }
   g_running.store(outer_);
   while (g_handlers_inside.load() != 0) {  // a handler on another thread may still hold the method
-  }
-  if (outer_ == nullptr && g_installed.load()) {
-    const std::lock_guard<std::mutex> guard(lock().mutex);
-    remove();
   }
 }
 

@@ -2,10 +2,10 @@
 ///
 /// Python's own SIGINT handler only sets a flag that the main thread sees when it runs Python code again, which it
 /// does not while it is inside C++. Polling that flag needs the GIL and the main thread. So a handler of ours stands in
-/// front of Python's while a *long* call of the main thread runs. It cancels the method, then calls Python's. The
-/// binding raises KeyboardInterrupt when the call has come back. A watcher thread puts it there after the call has
-/// lasted a little, so that short calls pay two stores and no system call, and handlers of the user are found whenever
-/// they were installed.
+/// front of Python's while the main thread calls methods. It cancels the method that runs, then calls Python's. The
+/// binding raises KeyboardInterrupt when the call has come back. The first call puts it there, and a watcher thread
+/// takes it away after a second without calls, so that a call pays no system call. Where the user installed another
+/// handler meanwhile, the watcher puts it in front again once a call has lasted a little.
 ///
 /// Not for: other threads. As in Python itself, signals are the main thread's; Method.cancel() ends calls elsewhere.
 #pragma once
