@@ -19,20 +19,28 @@ struct Convolution {
 struct Options : FilterForm {
   Order order = kChannelsLast;
   int64_t dilation = 1;
+  bool line = false;  // tensors of three dims: height and pad_h are 1 and 0
 };
 
 Call& describe(Call& call, const Convolution& c, const Options& o) {
-  call.tensor({c.batch, c.channels, c.height, c.width}, o.order);
-  call.constant({c.channels, 1, c.kernel, c.kernel}, o.weight);
+  call.tensor(sizes_of(o.line, {c.batch, c.channels, c.height, c.width}), o.order);
+  call.constant(sizes_of(o.line, {c.channels, 1, c.kernel, c.kernel}), o.weight);
   o.bias ? call.constant({c.channels}) : call.none();
-  call.list({c.stride}).list({c.pad_h, c.pad_w}).list({o.dilation}).flag(false).list({0, 0}).integer(c.channels);
+  using List = std::vector<int64_t>;
+  call.list({c.stride})
+      .list(o.line ? List{c.pad_w} : List{c.pad_h, c.pad_w})
+      .list({o.dilation})
+      .flag(false)
+      .list({0})
+      .integer(c.channels);
   if (o.clamp) {
     call.number(0.0).number(6.0);
   }
   const auto extent = [&](int64_t size, int64_t pad) {
     return (size + 2 * pad - o.dilation * (c.kernel - 1) - 1) / c.stride + 1;
   };
-  return call.out({c.batch, c.channels, extent(c.height, c.pad_h), extent(c.width, c.pad_w)}, o.order);
+  const int64_t height = o.line ? 1 : extent(c.height, c.pad_h);
+  return call.out(sizes_of(o.line, {c.batch, c.channels, height, extent(c.width, c.pad_w)}), o.order);
 }
 
 void expect_same(const Convolution& c, const Options& o) {
@@ -100,6 +108,24 @@ TEST(Depthwise, FiltersOfAnySizeStrideAndDilation) {
       }
     }
   }
+}
+
+TEST(Depthwise, Lines) {
+  for_each_instruction_set([] {
+    Options options;
+    options.line = true;
+    for (const int64_t kernel : {1, 2, 3, 9, 31}) {
+      for (const int64_t stride : {1, 2, 5}) {
+        for (const int64_t dilation : {1, 4}) {
+          options.dilation = dilation;
+          for (const int64_t pad : {0L, kernel / 2, kernel + 3}) {
+            expect_same({2, 21, 1, 140, kernel, stride, 0, pad}, options);
+          }
+          expect_same({1, 64, 1, 3000, kernel, stride, 0, 1}, options);  // threads share it
+        }
+      }
+    }
+  });
 }
 
 TEST(Depthwise, FilterOrdersBiasAndLimits) {

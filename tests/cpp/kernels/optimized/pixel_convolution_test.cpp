@@ -20,17 +20,23 @@ struct Convolution {
 
 struct Options : FilterForm {
   Order order = kChannelsLast;
+  bool line = false;  // tensors of three dims: the height is 1
 };
 
 Call& describe(Call& call, const Convolution& c, const Options& o) {
-  call.tensor({c.batch, c.in_channels, c.height, c.width}, o.order);
-  call.constant({c.out_channels, c.in_channels, 1, 1}, o.weight);
+  call.tensor(sizes_of(o.line, {c.batch, c.in_channels, c.height, c.width}), o.order);
+  call.constant(sizes_of(o.line, {c.out_channels, c.in_channels, 1, 1}), o.weight);
   o.bias ? call.constant({c.out_channels}) : call.none();
-  call.list({1}).list({0, 0}).list({1}).flag(false).list({0, 0}).integer(1);
+  call.list({1})
+      .list(o.line ? std::vector<int64_t>{0} : std::vector<int64_t>{0, 0})
+      .list({1})
+      .flag(false)
+      .list({0})
+      .integer(1);
   if (o.clamp) {
     call.number(-3.0).number(6.0);
   }
-  return call.out({c.batch, c.out_channels, c.height, c.width}, o.order);
+  return call.out(sizes_of(o.line, {c.batch, c.out_channels, c.height, c.width}), o.order);
 }
 
 void expect_same(const Convolution& c, const Options& o) {
@@ -65,6 +71,13 @@ TEST(PixelConvolution, PixelsAroundTheTiles) {
   }
   expect_same({2, 33, 18, 12, 16}, {});  // blocks, and what is left behind them
   expect_same({3, 7, 18, 40, 15}, {});
+}
+
+TEST(PixelConvolution, Lines) {
+  Options options;
+  options.line = true;
+  expect_same({1, 9, 18, 1, 40}, options);
+  expect_same({3, 33, 50, 1, 900}, options);
 }
 
 TEST(PixelConvolution, FilterOrdersBiasAndLimits) {

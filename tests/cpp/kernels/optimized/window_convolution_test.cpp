@@ -21,13 +21,16 @@ struct Convolution {
 struct Options : FilterForm {
   Order order = kChannelsLast;
   int64_t dilation = 1, groups = 1;
+  bool line = false;  // tensors of three dims: heights are 1
 };
 
 Call& describe(Call& call, const Convolution& c, const Options& o) {
-  call.tensor({c.batch, c.in_channels, c.height, c.width}, o.order);
-  call.constant({c.out_channels, c.in_channels / o.groups, c.kernel_h, c.kernel_w}, o.weight);
+  call.tensor(sizes_of(o.line, {c.batch, c.in_channels, c.height, c.width}), o.order);
+  call.constant(sizes_of(o.line, {c.out_channels, c.in_channels / o.groups, c.kernel_h, c.kernel_w}), o.weight);
   o.bias ? call.constant({c.out_channels}) : call.none();
-  call.list({c.stride_h, c.stride_w}).list({c.pad_h, c.pad_w}).list({o.dilation}).flag(false).list({0, 0});
+  using List = std::vector<int64_t>;
+  call.list(o.line ? List{c.stride_w} : List{c.stride_h, c.stride_w});
+  call.list(o.line ? List{c.pad_w} : List{c.pad_h, c.pad_w}).list({o.dilation}).flag(false).list({0});
   call.integer(o.groups);
   if (o.clamp) {
     call.number(-3.0).number(6.0);
@@ -35,18 +38,18 @@ Call& describe(Call& call, const Convolution& c, const Options& o) {
   const auto extent = [&](int64_t size, int64_t pad, int64_t kernel, int64_t stride) {
     return (size + 2 * pad - o.dilation * (kernel - 1) - 1) / stride + 1;
   };
-  return call.out({c.batch, c.out_channels, extent(c.height, c.pad_h, c.kernel_h, c.stride_h),
-                   extent(c.width, c.pad_w, c.kernel_w, c.stride_w)},
+  return call.out(sizes_of(o.line, {c.batch, c.out_channels, extent(c.height, c.pad_h, c.kernel_h, c.stride_h),
+                                    extent(c.width, c.pad_w, c.kernel_w, c.stride_w)}),
                   o.order);
 }
 
-void expect_same(const Convolution& c, const Options& o) {
+void expect_same(const Convolution& c, const Options& o, double tolerance = 1e-6) {
   SCOPED_TRACE(::testing::Message() << c.in_channels << " to " << c.out_channels << " channels, " << c.height << " x "
                                     << c.width << ", filter " << c.kernel_h << " x " << c.kernel_w << ", stride "
                                     << c.stride_h << ", " << c.stride_w << ", padding " << c.pad_h << ", " << c.pad_w
                                     << ", dilation " << o.dilation << ", groups " << o.groups);
   Call call(convolution_of(o));
-  describe(call, c, o).expect_same(kPriority, 1e-6);
+  describe(call, c, o).expect_same(kPriority, tolerance);
 }
 
 bool fits(const Convolution& c, const Options& o) {
@@ -144,6 +147,43 @@ TEST(WindowConvolution, StripsOfRows) {
   expect_same({1, 3, 64, 120, 120, 11, 11, 1, 1, 5, 5}, {});  // whole tiles, for which a library keeps many pointers
 }
 
+/// Images of one row and lines, which strips and threads divide by pixels.
+void expect_same_lines() {
+  int taken = 0;
+  for (const bool line : {false, true}) {
+    for (const int64_t groups : {1, 2}) {
+      for (const int64_t dilation : {1, 3}) {
+        Options options;
+        options.line = line;
+        options.groups = groups;
+        options.dilation = dilation;
+        for (const int64_t stride : {1, 2, 7}) {
+          for (const int64_t pad : {0, 1, 4}) {
+            taken += expect_same_where_taken({1, 6, 34, 1, 401, 1, 5, 1, stride, 0, pad}, options);
+            taken += expect_same_where_taken({3, 2, 10, 1, 29, 1, 3, 1, stride, 0, pad}, options);
+            taken += expect_same_where_taken({2, 48, 40, 1, 2000, 1, 2, 1, stride, 0, pad}, options);  // some strips
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(taken, 120);
+}
+
+TEST(WindowConvolution, Lines) { expect_same_lines(); }
+
+TEST(WindowConvolution, LinesOnEveryInstructionSet) {
+  for_each_instruction_set([] { expect_same_lines(); });
+}
+
+TEST(WindowConvolution, LinesWithALargeFilter) {
+  Options options;
+  options.line = true;
+  constexpr double kTolerance = 1e-5;  // sums of 1024 products
+  expect_same({1, 512, 520, 1, 90, 1, 2, 1, 1, 0, 0}, options, kTolerance);
+  expect_same({1, 512, 520, 1, 700, 1, 2, 1, 2, 0, 1}, options, kTolerance);
+}
+
 TEST(WindowConvolution, FilterOrdersBiasAndLimits) {
   for_each_filter_form<Options>([](const Options& options) {
     expect_same({1, 4, 18, 24, 24, 3, 3, 2, 2, 1, 1}, options);
@@ -151,6 +191,8 @@ TEST(WindowConvolution, FilterOrdersBiasAndLimits) {
     Options grouped = options;
     grouped.groups = 3;
     expect_same({1, 12, 15, 24, 24, 3, 3, 1, 1, 1, 1}, grouped);
+    grouped.line = true;
+    expect_same({1, 12, 15, 1, 24, 1, 3, 1, 1, 0, 1}, grouped);
   });
 }
 

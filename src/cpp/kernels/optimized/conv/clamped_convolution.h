@@ -19,7 +19,8 @@ namespace et::kernels::optimized::conv {
 
 /// True for a convolution of float images with channels innermost, a constant filter, a constant bias or none, and a
 /// geometry that never changes. The filter is [out, in / groups, h, w] in either order, or [in, out, h, w] when
-/// transposed; callers check the groups. The bias has one number a channel. `rank` 5: of volumes, in either order.
+/// transposed; callers check the groups. The bias has one number a channel. `rank` 3: of lines; 5: of volumes, in
+/// either order.
 inline bool has_constant_filter(const runtime::PrepareContext& context, Arguments args, int rank = 4) {
   using namespace ops::arguments::et_convolution_clamp;
   const EValue& bias = *args[kBias];
@@ -42,6 +43,11 @@ inline bool has_constant_filter(const runtime::PrepareContext& context, Argument
          has_order(*args[kInput]) && has_order(out) &&
          (is_row_major(*args[kWeight]) || is_channels_last(*args[kWeight])) &&
          (bias.is_none() || bias.to_tensor().numel() == weight.size(out_channels_dim));
+}
+
+/// For kernels of images that take lines, too.
+inline int image_rank(Arguments args) {
+  return args[ops::arguments::et_convolution_clamp::kInput]->to_tensor().dim() == 3 ? 3 : 4;
 }
 
 /// Errors: InvalidArgument unless a call's image has the channels that the filter was packed for.

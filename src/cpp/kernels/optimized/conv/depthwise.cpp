@@ -1,5 +1,5 @@
-// aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images, and those of
-// groups of 2, 4 or 8 channels with as many results, as in ResNeXt and RegNet.
+// aten::convolution and et::convolution_clamp with one constant filter a channel on channels-last images and lines, and
+// those of groups of 2, 4 or 8 channels with as many results, as in ResNeXt and RegNet.
 //
 // A few neighbouring pixels of an output row are computed at a time. A vector of channels of an input pixel is loaded
 // once for all of them, and the filter's row once a block, so that there is less than one load a multiplication. (A
@@ -220,8 +220,9 @@ HWY_INLINE void any_block(const Depthwise& w, int64_t at, TapRange rows, TapRang
   });
 }
 
+/// Output pixels [pixel, end) of a row.
 template <int kGroup>
-void any_row(const Depthwise& w, size_t row) {
+void any_row(const Depthwise& w, size_t row, int64_t pixel, int64_t end) {
   // As many as there are registers for.
   constexpr int64_t kPixels = hn::MaxLanes(hn::ScalableTag<float>()) >= 16 || kGroup == 1 ? 8 : 4;
   const auto channels = static_cast<int64_t>(w.channels);
@@ -231,9 +232,9 @@ void any_row(const Depthwise& w, size_t row) {
   float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
   const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
   const auto are_inside = [&](int64_t x, int64_t pixel, int64_t count) {
-    return x >= 0 && x + (count - 1) * w.stride_w + reach < w.in_w && pixel + count <= w.out_w;
+    return x >= 0 && x + (count - 1) * w.stride_w + reach < w.in_w && pixel + count <= end;
   };
-  for (int64_t pixel = 0; pixel < w.out_w;) {
+  while (pixel < end) {
     const int64_t x = pixel * w.stride_w - w.pad_w;
     const int64_t at = line + x * channels;
     float* const to = out + pixel * channels;
@@ -251,20 +252,26 @@ void any_row(const Depthwise& w, size_t row) {
 }
 
 template <int kGroup>
-void any_rows(const Depthwise& w, size_t begin, size_t end) {
+void any_units(const Depthwise& w, size_t begin, size_t end) {
   if constexpr (static_cast<size_t>(kGroup) <= hn::MaxLanes(hn::ScalableTag<float>())) {
-    for (size_t row = begin; row < end; ++row) {
-      any_row<kGroup>(w, row);
+    const size_t of_a_row = w.is_line() ? static_cast<size_t>(w.out_w) : 1;
+    for (size_t unit = begin, next; unit < end; unit = next) {
+      const size_t row = unit / of_a_row, first = unit % of_a_row;
+      next = std::min(end, unit - first + of_a_row);
+      any_row<kGroup>(w, row, static_cast<int64_t>(first),
+                      w.is_line() ? static_cast<int64_t>(first + next - unit) : w.out_w);
     }
   }
 }
 
-/// Output rows [begin, end) of all images.
-void DepthwiseRows(const Depthwise& w, size_t begin, size_t end) {
+/// Units [begin, end) of all images.
+void DepthwiseUnits(const Depthwise& w, size_t begin, size_t end) {
   if (w.group != 1) {
-    w.group == 2 ? any_rows<2>(w, begin, end) : w.group == 4 ? any_rows<4>(w, begin, end) : any_rows<8>(w, begin, end);
+    w.group == 2   ? any_units<2>(w, begin, end)
+    : w.group == 4 ? any_units<4>(w, begin, end)
+                   : any_units<8>(w, begin, end);
   } else if (!w.is_square()) {
-    any_rows<1>(w, begin, end);
+    any_units<1>(w, begin, end);
   } else if (w.kernel_h == 3) {
     w.stride_h == 1 ? rows_of<3, 1>(w, begin, end) : rows_of<3, 2>(w, begin, end);
   } else if (w.kernel_h == 5) {
@@ -281,7 +288,7 @@ HWY_AFTER_NAMESPACE();
 namespace et::kernels::optimized::conv {
 
 HWY_EXPORT(DepthwiseLanes);
-HWY_EXPORT(DepthwiseRows);
+HWY_EXPORT(DepthwiseUnits);
 
 namespace {
 
@@ -308,7 +315,7 @@ bool is_group(int64_t channels) {
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
-  if (!has_constant_filter(context, args)) {
+  if (!has_constant_filter(context, args, image_rank(args))) {
     return false;
   }
   const Tensor input = args[kInput]->to_tensor();
@@ -319,7 +326,7 @@ bool fits(const PrepareContext& context, Arguments args) {
          are_small(*args[kDilation], kMost) && !args[kTransposed]->number_as_bool() && channels > 1 &&
          is_group(weight.size(1)) && args[kGroups]->number_as_int() == channels / weight.size(1) &&
          channels % weight.size(1) == 0 && weight.size(0) == channels && weight.numel() > 0 &&
-         weight.size(2) <= kMost && weight.size(3) <= kMost;
+         weight.size(2) <= kMost && weight.size(-1) <= kMost;
 }
 
 Error prepare(PrepareContext& context, Arguments args, const EValue* min, const EValue* max, void** state) {
@@ -350,9 +357,9 @@ Error run(KernelContext& context, Arguments args, void* state) {
   w.out = out.mutable_data_ptr<float>();
   // Multiplications of a chunk worth handing over to another thread: some 3 us.
   constexpr size_t kChunk = 200'000;
-  const size_t row = static_cast<size_t>(w.out_w * w.kernel_h * w.kernel_w) * w.channels * w.group;
-  threads::parallel_for(context, static_cast<size_t>(input.size(0) * w.out_h), kChunk / row + 1,
-                        [&](size_t begin, size_t end) { depthwise_rows(w, begin, end); });
+  const size_t unit = static_cast<size_t>((w.is_line() ? 1 : w.out_w) * w.kernel_h * w.kernel_w) * w.channels * w.group;
+  threads::parallel_for(context, static_cast<size_t>(input.size(0) * (w.is_line() ? w.out_w : w.out_h)),
+                        kChunk / unit + 1, [&](size_t begin, size_t end) { depthwise_units(w, begin, end); });
   return Error::Ok;
 }
 
@@ -389,8 +396,8 @@ Result<Depthwise> pack_depthwise(PrepareContext& context, const Tensor& weight, 
   return w;
 }
 
-void depthwise_rows(const Depthwise& w, size_t begin, size_t end) {
-  HWY_DYNAMIC_DISPATCH(DepthwiseRows)(w, begin, end);
+void depthwise_units(const Depthwise& w, size_t begin, size_t end) {
+  HWY_DYNAMIC_DISPATCH(DepthwiseUnits)(w, begin, end);
 }
 
 ET_KERNEL_TABLE(depthwise, ConvolutionKernels<&prepare, &run, kPriorityDepthwise>::kTable)

@@ -1,11 +1,11 @@
-/// Depthwise: a depthwise convolution of float images with channels innermost, and rows of it; also one of small
-///            groups.
+/// Depthwise: a depthwise convolution of float images or lines with channels innermost, and parts of it; also one of
+///            small groups.
 ///
 /// For: depthwise.cpp, which computes it, and separable_convolution.cpp, which runs it on rows in the cache.
 ///
 ///     ET_TRY(Depthwise w, pack_depthwise(context, weight, bias, stride, padding, range));   // at load
 ///     w.in = …;                                                                             // and what else is of a
-///     call depthwise_rows(w, 0, rows);
+///     call depthwise_units(w, 0, rows);
 #pragma once
 
 #include "kernels/optimized/conv/images.h"
@@ -35,13 +35,13 @@ struct Depthwise : ImageGeometry {
   }
 };
 
-/// Packs a constant weight [channels, group, kernel_h, kernel_w], in one of the orders of images, once a Program; the
-/// lists have one item or two, the bias a number for each channel or is None. What is of a call is 0. Memory: the
-/// Program's and the Method's. Errors: MemoryAllocationFailed.
+/// Packs a constant weight [channels, group, kernel_h, kernel_w], or without kernel_h, in one of the orders of images,
+/// once a Program. The lists have one item or two, the bias has a number for each channel or is None. What is of a call
+/// is 0. Memory: the Program's and the Method's. Errors: MemoryAllocationFailed.
 Result<Depthwise> pack_depthwise(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
                                  IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, Range range);
 
-/// Output rows [begin, end) of all images. Threads: any number at a time.
-void depthwise_rows(const Depthwise& w, size_t begin, size_t end);
+/// Output rows [begin, end) of all images, or pixels of lines. Threads: any number at a time.
+void depthwise_units(const Depthwise& w, size_t begin, size_t end);
 
 }  // namespace et::kernels::optimized::conv

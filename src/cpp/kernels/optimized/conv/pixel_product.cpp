@@ -252,7 +252,7 @@ Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const 
   product.out_channels = columns / groups;
   product.in_channels = static_cast<size_t>(weight.size(1));
   product.kernel_h = weight.dim() == 4 ? static_cast<size_t>(weight.size(2)) : 1;
-  product.kernel_w = weight.dim() == 4 ? static_cast<size_t>(weight.size(3)) : 1;
+  product.kernel_w = weight.dim() >= 3 ? static_cast<size_t>(weight.size(-1)) : 1;
   product.group_floats = computed_columns(product.out_channels) * product.depth();
   product.has_high_tiles = has_high_tiles();
   product.min = range.min;

@@ -158,7 +158,7 @@ void run_rows(const Separable& s, Depthwise w, const Plan& plan, const float* im
       expanded = std::max(expanded, needed);
     }
     w.pad_h = pad_h - row * w.stride_h;  // so that the strip's first row is row 0
-    depthwise_rows(w, 0, static_cast<size_t>(rows));
+    depthwise_units(w, 0, static_cast<size_t>(rows));
     multiply_pixels(s.project, strip, out + row * out_row, static_cast<size_t>(rows * w.out_w));
   }
 }
@@ -183,7 +183,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
     run_rows(s, w, plan, input.const_data_ptr<float>() + image * in_image,
              out.mutable_data_ptr<float>() + image * out_image, begin, end, scratch + slot * floats);
   };
-  share_rows(context.pool(), plan.slots, input.size(0), w.out_h, run);
+  share_units(context.pool(), plan.slots, input.size(0), w.out_h, run);
   return Error::Ok;
 }
 

@@ -1,10 +1,11 @@
-// aten::convolution and et::convolution_clamp with a constant filter on channels-last images, whose windows are
-// multiplied where they stand: a row of a window is a run of numbers, the next pixel's begins some channels further on.
-// A library that looks every tap up by a pointer has a product of few channels for each, and keeps the pointers: 5 MB
-// for the first layer of a ResNet. Where channels are shared by groups, or the taps of a filter are apart, each tap is
-// a run.
+// aten::convolution and et::convolution_clamp with a constant filter on channels-last images and lines, whose windows
+// are multiplied where they stand: a row of a window is a run of numbers, the next pixel's begins some channels further
+// on. A library that looks every tap up by a pointer has a product of few channels for each, and keeps the pointers: 5
+// MB for the first layer of a ResNet. Where channels are shared by groups, or the taps of a filter are apart, each tap
+// is a run.
 //
-// What lies beside the image must be there, so a strip of rows is copied between zeros; without padding nothing is.
+// What lies beside the image must be there, so a strip of rows is copied between zeros; without padding nothing is. A
+// line has one row, so its strips, and the shares of threads, are of pixels.
 // Sums take their taps in the library's order, and have its bits.
 #include <algorithm>
 
@@ -30,8 +31,9 @@ struct WindowConvolution : ImageGeometry {
   int64_t out_channels() const { return groups * static_cast<int64_t>(product.out_channels); }
   /// The second cache does not hold the filter of a group: it is read once for all rows of a strip.
   bool has_large_filter() const { return product.group_floats >= (size_t{1} << 19); }
-  /// Rows of an image that a window spans.
+  /// Rows of an image that a window spans, and pixels of a row.
   int64_t window_rows() const { return (kernel_h - 1) * dilation_h + 1; }
+  int64_t window_pixels() const { return (kernel_w - 1) * dilation_w + 1; }
 };
 
 // ------------------------------------------------------------------------------------------------------------------
@@ -40,12 +42,13 @@ struct WindowConvolution : ImageGeometry {
 /// pixel_convolution.cpp is for these: all pixels of all rows are one run.
 bool is_of_pixels(Arguments args) {
   const Tensor weight = args[kWeight]->to_tensor();
-  return weight.size(2) == 1 && weight.size(3) == 1 && args[kGroups]->number_as_int() == 1 &&
+  return weight.size(2) == 1 && weight.size(-1) == 1 && args[kGroups]->number_as_int() == 1 &&
          is_pair(*args[kStride], 1, 1) && is_pair(*args[kPadding], 0, 0);
 }
 
 bool fits(const PrepareContext& context, Arguments args) {
-  if (context.shared() == nullptr || !has_constant_filter(context, args) || args[kTransposed]->number_as_bool()) {
+  if (context.shared() == nullptr || !has_constant_filter(context, args, image_rank(args)) ||
+      args[kTransposed]->number_as_bool()) {
     return false;
   }
   const Tensor weight = args[kWeight]->to_tensor();
@@ -72,7 +75,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   static_cast<ImageGeometry&>(w) = geometry_of(args[kWeight]->to_tensor(), args[kStride]->to_int_list(),
                                                args[kPadding]->to_int_list(), args[kDilation]->to_int_list());
   w.groups = args[kGroups]->number_as_int();
-  if (w.pad_h >= w.window_rows() || w.pad_w >= (w.kernel_w - 1) * w.dilation_w + 1) {
+  if (w.pad_h >= w.window_rows() || w.pad_w >= w.window_pixels()) {
     return Error::NotSupported;  // windows that see nothing of the image
   }
   ET_RETURN_IF_ERROR(runtime::offer_work(state, windows_work(args), ops::kKernelCosts));
@@ -85,10 +88,12 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
 // ------------------------------------------------------------------------------------------------------------------
 // run
 
-/// How the rows of a call are walked.
+/// How the windows of a call are walked: in units, which are rows of an image or pixels of a line.
 struct Plan {
-  int64_t row_floats;  // of a row with its border
-  int64_t strip_rows;  // output rows at a time
+  int64_t units;        // of the output
+  int64_t row_floats;   // of a row with its border
+  int64_t unit_floats;  // from what a unit looks at to what the next one does
+  int64_t strip_units;  // at a time
   size_t strip_floats;
   size_t slots;  // threads, each with a strip of its own
 };
@@ -96,45 +101,64 @@ struct Plan {
 Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t batch, Plan* plan) {
   // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well. Beside a large
   // filter, of the second.
-  const int64_t strip_nbytes = w.has_large_filter() ? 512 << 10 : 48 << 10;
+  const int64_t strip_floats = (w.has_large_filter() ? 512 << 10 : 48 << 10) / static_cast<int64_t>(sizeof(float));
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
   constexpr size_t kWorthWaking = 250'000;
-  const int64_t rows = batch * w.out_h;
-  const size_t work = static_cast<size_t>(rows * w.out_w * w.out_channels()) * w.product.depth();
-  plan->slots = pool == nullptr || work < kWorthWaking ? 1 : std::min(pool->num_threads(), static_cast<size_t>(rows));
+  const bool is_line = w.is_line();
+  plan->units = is_line ? w.out_w : w.out_h;
+  const size_t work = static_cast<size_t>(batch * w.out_h * w.out_w * w.out_channels()) * w.product.depth();
+  plan->slots = pool == nullptr || work < kWorthWaking
+                    ? 1
+                    : std::min(pool->num_threads(), static_cast<size_t>(batch * plan->units));
   plan->row_floats = (w.in_w + 2 * w.pad_w) * w.in_channels();
-  const auto rows_of = [&](int64_t floats, int64_t step) {
-    const int64_t fitting = strip_nbytes / static_cast<int64_t>(sizeof(float)) / floats - w.window_rows();
-    return std::clamp<int64_t>(fitting / step + 1, 1, w.out_h);
+  plan->unit_floats = is_line ? w.stride_w * w.in_channels() : w.stride_h * plan->row_floats;
+  const int64_t window_floats = is_line ? w.window_pixels() * w.in_channels() : w.window_rows() * plan->row_floats;
+  const auto units_of = [&](int64_t window, int64_t step) {
+    return std::clamp<int64_t>((strip_floats - window) / step + 1, 1, plan->units);
   };
   if (!w.has_border()) {  // rows are read where they stand, without what lies between windows
-    plan->strip_rows =
-        rows_of(plan->row_floats / w.stride_w * std::min(w.kernel_w, w.stride_w) + 1, std::min(w.kernel_h, w.stride_h));
+    const auto read = [](int64_t floats, int64_t kernel, int64_t stride) {
+      return floats / stride * std::min(kernel, stride) + 1;
+    };
+    const int64_t row = read(plan->row_floats, w.kernel_w, w.stride_w);
+    plan->strip_units = is_line ? units_of(window_floats, read(plan->unit_floats, w.kernel_w, w.stride_w))
+                                : units_of(w.window_rows() * row, row * std::min(w.kernel_h, w.stride_h));
     return Error::Ok;
   }
-  plan->strip_rows = rows_of(plan->row_floats, w.stride_h);
+  plan->strip_units = units_of(window_floats, plan->unit_floats);
   size_t floats, nbytes;
-  ET_CHECK_OR_RETURN(!mul_overflow(static_cast<size_t>((plan->strip_rows - 1) * w.stride_h + w.window_rows()),
-                                   static_cast<size_t>(plan->row_floats), &floats) &&
-                         !mul_overflow(floats, plan->slots * sizeof(float), &nbytes),
-                     InvalidArgument, "convolution: %" PRId64 " rows of %" PRId64 " numbers are too many",
-                     w.window_rows(), plan->row_floats);
+  ET_CHECK_OR_RETURN(
+      !mul_overflow(static_cast<size_t>(plan->strip_units - 1), static_cast<size_t>(plan->unit_floats), &floats) &&
+          !add_overflow(floats, static_cast<size_t>(window_floats), &floats) &&
+          !mul_overflow(floats, plan->slots * sizeof(float), &nbytes),
+      InvalidArgument, "convolution: windows of %" PRId64 " numbers are too many", window_floats);
   plan->strip_floats = floats;
   return Error::Ok;
 }
 
-/// Rows [first, first + rows) of an image with its border, of which some lie beside it.
-void copy_rows(const WindowConvolution& w, const Plan& plan, const float* image, int64_t first, int64_t rows,
-               float* to) {
-  const int64_t border = w.pad_w * w.in_channels(), width = w.in_w * w.in_channels();
-  for (int64_t row = first; row < first + rows; ++row, to += plan.row_floats) {
-    if (row < 0 || row >= w.in_h) {
-      std::fill_n(to, plan.row_floats, 0.0f);
-      continue;
-    }
-    std::fill_n(to, border, 0.0f);
-    std::copy_n(image + row * width, width, to + border);
-    std::fill_n(to + border + width, border, 0.0f);
+/// Pixels [first, first + count) of a row, of which some lie beside it. nullptr: all of them do.
+void copy_pixels(const WindowConvolution& w, const float* row, int64_t first, int64_t count, float* to) {
+  const int64_t channels = w.in_channels();
+  const int64_t before = row == nullptr ? count : std::clamp<int64_t>(-first, 0, count);
+  const int64_t last = std::clamp(w.in_w - first, before, count);
+  std::fill_n(to, before * channels, 0.0f);
+  if (last > before) {
+    std::copy_n(row + (first + before) * channels, (last - before) * channels, to + before * channels);
+  }
+  std::fill_n(to + last * channels, (count - last) * channels, 0.0f);
+}
+
+/// What units [first, first + count) look at, with what lies beside the image.
+void copy_strip(const WindowConvolution& w, const Plan& plan, const float* image, int64_t first, int64_t count,
+                float* to) {
+  if (w.is_line()) {
+    copy_pixels(w, image, first * w.stride_w - w.pad_w, (count - 1) * w.stride_w + w.window_pixels(), to);
+    return;
+  }
+  const int64_t begin = first * w.stride_h - w.pad_h, rows = (count - 1) * w.stride_h + w.window_rows();
+  for (int64_t row = begin; row < begin + rows; ++row, to += plan.row_floats) {
+    const bool is_inside = row >= 0 && row < w.in_h;
+    copy_pixels(w, is_inside ? image + row * w.in_w * w.in_channels() : nullptr, -w.pad_w, w.in_w + 2 * w.pad_w, to);
   }
 }
 
@@ -152,28 +176,30 @@ PixelWindows windows_of(const WindowConvolution& w, const Plan& plan) {
   return windows;
 }
 
-/// Output rows [begin, end) of one image.
-void run_rows(const WindowConvolution& w, const Plan& plan, const float* image, float* out, int64_t begin, int64_t end,
-              float* strip) {
-  const int64_t out_row = w.out_w * w.out_channels();
+/// Units [begin, end) of one image.
+void run_units(const WindowConvolution& w, const Plan& plan, const float* image, float* out, int64_t begin, int64_t end,
+               float* strip) {
+  const bool is_line = w.is_line();
+  const int64_t out_unit = (is_line ? 1 : w.out_w) * w.out_channels();
   const PixelWindows windows = windows_of(w, plan);
-  for (int64_t row = begin; row < end; row += plan.strip_rows) {
-    const int64_t rows = std::min(plan.strip_rows, end - row);
-    const float* from = image + row * w.stride_h * plan.row_floats;
+  for (int64_t unit = begin; unit < end; unit += plan.strip_units) {
+    const int64_t units = std::min(plan.strip_units, end - unit);
+    const float* from = image + unit * plan.unit_floats;
     if (w.has_border()) {
-      copy_rows(w, plan, image, row * w.stride_h - w.pad_h, (rows - 1) * w.stride_h + w.window_rows(), strip);
+      copy_strip(w, plan, image, unit, units, strip);
       from = strip;
     }
+    const int64_t rows = is_line ? 1 : units, pixels = is_line ? units : w.out_w;
     for (size_t g = 0; g < static_cast<size_t>(w.groups); ++g) {
       const PixelProduct product = w.product.group(g);
       const float* const in = from + g * product.in_channels;
-      float* const to = out + row * out_row + g * product.out_channels;
+      float* const to = out + unit * out_unit + g * product.out_channels;
       const size_t tiles = (product.out_channels + columns_of_a_tile() - 1) / columns_of_a_tile();
       const size_t step = w.has_large_filter() ? 1 : tiles;  // tiles of columns that a row meets at a time
       for (size_t tile = 0; tile < tiles; tile += step) {
         for (int64_t r = 0; r < rows; ++r) {
-          multiply_windows(product, windows, in + r * w.stride_h * plan.row_floats, to + r * out_row,
-                           static_cast<size_t>(w.out_w), tile, tile + step);
+          multiply_windows(product, windows, in + r * plan.unit_floats, to + r * out_unit, static_cast<size_t>(pixels),
+                           tile, tile + step);
         }
       }
     }
@@ -197,10 +223,11 @@ Error run(KernelContext& context, Arguments args, void* state) {
   auto* const to = out.mutable_data_ptr<float>();
   const int64_t in_image = w.in_h * w.in_w * w.in_channels();
   const int64_t out_image = w.out_h * w.out_w * w.out_channels();
-  share_rows(
-      context.pool(), plan.slots, input.size(0), w.out_h, [&](size_t slot, int64_t image, int64_t begin, int64_t end) {
-        run_rows(w, plan, in + image * in_image, to + image * out_image, begin, end, strips + slot * plan.strip_floats);
-      });
+  share_units(context.pool(), plan.slots, input.size(0), plan.units,
+              [&](size_t slot, int64_t image, int64_t begin, int64_t end) {
+                run_units(w, plan, in + image * in_image, to + image * out_image, begin, end,
+                          strips + slot * plan.strip_floats);
+              });
   return Error::Ok;
 }
 
