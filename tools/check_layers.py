@@ -63,7 +63,7 @@ KERNEL_FAMILIES: dict[str, tuple[str, ...]] = {
     "amx": ("vec",),
     "matmul": ("vec", "amx"),
     "conv": ("vec", "matmul", "amx", "move"),
-    "quantized": ("vec", "pointwise", "conv", "amx", "move", "pool"),
+    "quantized": ("vec", "attention", "pointwise", "conv", "amx", "move", "pool"),
     "recurrent": ("vec", "quantized"),
     "sparse": ("vec", "matmul", "conv"),
     "linalg": ("vec", "matmul"),

@@ -13,7 +13,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build folder without AMX and dense linear algebra; nothing is compiled."""
     folder = tmp_path_factory.mktemp("build")
     options = [f"-DET_BUILD_{part}=OFF" for part in ("AMX", "COMPILER", "PYTHON", "TOOLS")]
-    options.append("-DET_KERNEL_FAMILIES=vec;pointwise;move;amx;matmul;conv;pool;quantized")
+    options.append("-DET_KERNEL_FAMILIES=vec;pointwise;move;attention;amx;matmul;conv;pool;quantized")
     command = ["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DET_BACKENDS=", *options]
     done = subprocess.run([*command, f"-DPython_EXECUTABLE={sys.executable}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

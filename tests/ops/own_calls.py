@@ -235,6 +235,11 @@ def _integers() -> Iterator[tuple]:
     yield "et::quantized_mean.out", a, 0.1, 3, [1], False, 0.2, -4, *CLAMP, int8(3, 5)
     yield "et::quantized_table.out", a, int8(256), out
     yield "et::quantized_softmax.out", a, 0.1, -1, 1 / 256, -128, *CLAMP, out
+    rows, keys, values = int8(2, 3, 7, 8), int8(2, 3, 9, 8), int8(2, 3, 9, 5)
+    attended = (rows, 0.1, 3, keys, 0.05, -2, values, 0.05, 1)
+    for mask, is_causal in ((None, False), (None, True), (torch.randn(7, 9), False), (torch.ones(9) > 0, False)):
+        options = (mask if mask is None or mask.dim() == 2 else mask[None], is_causal, None, False)
+        yield "et::quantized_attention.out", *attended, *options, 0.02, 4, *CLAMP, int8(2, 3, 7, 5)
     affine = (torch.randn(5), torch.randn(5), 1e-5, 0.03, 4)
     yield "et::quantized_layer_norm.out", a, 0.1, 3, [5], *affine, *CLAMP, out
 

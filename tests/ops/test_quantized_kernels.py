@@ -335,6 +335,34 @@ def test_softmax_of_any_length(length: int, scale: float) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("kind", ["plain", "causal", "numbers", "bool", "grouped"])
+@pytest.mark.parametrize("sizes", [(9, 9, 8, 8), (50, 300, 64, 64), (1, 40, 20, 7), (200, 1000, 32, 48)], ids=str)
+def test_attention(sizes: tuple[int, ...], kind: str, dtype: torch.dtype) -> None:
+    """Weights are close to uniform, of a few keys, and of one key; means of values are spread over many steps."""
+    rows, keys, depth, width = sizes
+    c = Case(0, dtype)
+    heads = (2, 4) if kind == "grouped" else (2, 2)
+    shapes = ((3, heads[1], rows, depth), (3, heads[0], keys, depth), (3, heads[0], keys, width))
+    query, key, value = (c.integers(*shape).contiguous() for shape in shapes)
+    masks = {
+        "numbers": torch.randn(rows, keys, generator=c.generator),
+        "bool": torch.rand(3, 1, rows, keys, generator=c.generator) < 0.7,
+    }
+    mask = masks.get(kind)
+    for scale, out_scale in ((0.002, 0.002), (0.02, 0.01), (0.2, 0.02)):
+        zeros = [zero + c.low + 128 for zero in (5, -3, 30)]
+        floats = c.eager(query, scale, zeros[0]), c.eager(key, scale, zeros[1]), c.eager(value, 0.02, zeros[2])
+        options = {"is_causal": kind == "causal", "scale": None, "enable_gqa": kind == "grouped"}
+        expected = F.scaled_dot_product_attention(*floats, mask, **options)
+        expected = c.quantized(expected, out_scale, c.low + 132)
+        out = torch.empty_like(expected)
+        arguments = [query, scale, zeros[0], key, scale, zeros[1], value, 0.02, zeros[2], mask, *options.values()]
+        arguments += [out_scale, c.low + 132]
+        run_kernel("et::quantized_attention.out", [*arguments, c.low, c.high, out])
+        _near(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8], ids=str)
 @pytest.mark.parametrize("shape", [(4, 1), (40, 2), (30, 7, 96), (9, 3, 5, 7), (5, 2048), (3, 3000)], ids=str)
 def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     c = Case(0, dtype)

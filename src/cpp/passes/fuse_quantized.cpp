@@ -273,24 +273,6 @@ class Tabulation {
   ir::Value* value_ = nullptr;
 };
 
-/// By how much a node multiplies its argument `input`, where that is a positive number.
-std::optional<double> factor_of(const ir::Program& program, const ir::Node& node, size_t input) {
-  const bool divides = node.op == op::div_Tensor && input == 0;
-  if (node.op != op::mul_Tensor && !divides) {
-    return std::nullopt;
-  }
-  const ir::Argument& other = divides      ? ops::DivTensor(node).other()
-                              : input == 0 ? ops::MulTensor(node).other()
-                                           : ops::MulTensor(node).self();
-  const ir::Constant* constant = constant_of(program, other);
-  const std::vector<double> numbers = constant != nullptr ? numbers_of(*constant) : std::vector<double>();
-  const std::optional<double> number = numbers.size() == 1 ? numbers.front() : number_of(other);
-  if (!number || !std::isnormal(*number) || *number < 0) {
-    return std::nullopt;
-  }
-  return divides ? 1 / *number : *number;
-}
-
 /// Products with numbers and clamps, from the last node to the first, as another scale and range of integers. Their
 /// table would be one straight line.
 bool fuse_scaling(const ir::Program& program, const std::vector<std::pair<ir::Node*, size_t>>& chain,

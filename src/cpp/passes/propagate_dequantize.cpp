@@ -126,6 +126,25 @@ bool move_single(ir::Node* node) {
   return true;
 }
 
+/// dequantize(q) times a number has another scale. What is quantized again is left to fuse-quantized.
+bool move_factor(const ir::Program& program, ir::Node* node) {
+  for (size_t input = 0; input < std::min<size_t>(node->args().size(), 2); ++input) {
+    std::optional<Activation> activation = activation_of(node->args()[input]);
+    const std::optional<double> factor = activation ? factor_of(program, *node, input) : std::nullopt;
+    if (!factor || node->args()[input].value()->type.tensor != node->result()->type.tensor ||
+        is_quantized_only(*node)) {
+      continue;
+    }
+    activation->scale *= *factor;
+    if (is_scale(activation->scale)) {
+      ir::Value* floats = dequantized(*activation, activation->integers, *node->result(), *node);
+      replace_node(node, floats->producer());
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Quantizes what a quantized operator would give before it is only given another shape or order.
 bool move_quantize(ir::Node* node) {
   ir::Value* const moved = node->op == kQuantizePerTensor ? node->args()[0].value() : nullptr;
@@ -324,7 +343,8 @@ PassInfo PropagateDequantize::info() const {
 Result<Changed> PropagateDequantize::run(ir::Graph& graph, PassContext& context) {
   return rewrite_each(graph, [&](ir::Node* node) {
     return node->tag.empty() && !node->args().empty() && !node->results().empty() &&
-           (move_joined(context.program, node) || move_weight(node) || move_quantize(node) || move_single(node));
+           (move_joined(context.program, node) || move_factor(context.program, node) || move_weight(node) ||
+            move_quantize(node) || move_single(node));
   });
 }
 

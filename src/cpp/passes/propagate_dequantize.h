@@ -13,9 +13,10 @@ namespace et::passes {
 ///           only when 0 is the zero point. What joins elements of several tensors and numbers (cat, where, maximum,
 ///           constant padding) does so when all have the same parameters; zeros have any. It also does so when its only
 ///           user quantizes: then the others are quantized as that one would. Constant padding wants every user to
-///           quantize. A permutation of a weight with a scale for each channel moves the axis. What is quantized behind
+///           quantize. A product with a positive number that is not only quantized again gives its factor to the scale.
+///           A permutation of a weight with a scale for each channel moves the axis. What is quantized behind
 ///           another shape or order of a computed tensor, which nobody else reads, is quantized before. Values are the
-///           same bit for bit.
+///           same bit for bit; those of a factor that is no power of two may differ in their last bits.
 /// Cost:     O(nodes).
 /// Example:  %d = dequantize_per_tensor(%q, 0.5, 3, …); %v = aten::view_copy(%d, [4])
 ///             =>   %v_integers = aten::view_copy(%q, [4]); %v = dequantize_per_tensor(%v_integers, 0.5, 3, …)

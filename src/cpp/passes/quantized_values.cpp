@@ -121,6 +121,23 @@ std::optional<Activation> activation_of(const ir::Argument& argument) {
   return node == nullptr || !node->tag.empty() ? std::nullopt : affine_of(*node);
 }
 
+std::optional<double> factor_of(const ir::Program& program, const ir::Node& node, size_t input) {
+  const bool divides = is_one_of(node.op, {op::div_Tensor, op::div_Scalar}) && input == 0;
+  if (!divides && !is_one_of(node.op, {op::mul_Tensor, op::mul_Scalar})) {
+    return std::nullopt;
+  }
+  const ops::MulTensor product(node);  // a quotient begins alike
+  const ir::Argument& other = input == 0 ? product.other() : product.self();
+  const ir::Constant* constant = constant_of(program, other);
+  const bool is_one = constant != nullptr && constant->type.is_static() && constant->type.numel() == 1;
+  const std::vector<double> numbers = is_one ? numbers_of(*constant) : std::vector<double>();
+  const std::optional<double> number = numbers.size() == 1 ? numbers.front() : number_of(other);
+  if (!number || !std::isnormal(*number) || *number < 0) {
+    return std::nullopt;
+  }
+  return divides ? 1 / *number : *number;
+}
+
 std::optional<Weight> weight_of(const ir::Program& program, const ir::Argument& argument) {
   const ir::Node* node = producer_if(argument, {kDequantizePerTensor, kDequantizePerChannel, kDequantizePerGroup});
   if (node == nullptr || !node->tag.empty() || node->result()->type.tensor.dtype != ScalarType::Float) {

@@ -55,6 +55,9 @@ std::optional<Activation> affine_of(const ir::Node& node);
 /// The integers behind a dequantized value that is not tagged.
 std::optional<Activation> activation_of(const ir::Argument& argument);
 
+/// By how much a node multiplies its argument `input`, the first or the second, where that is a positive number.
+std::optional<double> factor_of(const ir::Program& program, const ir::Node& node, size_t input);
+
 /// A constant weight as 8-bit integers: x = scale * (q - zero_point).
 struct Weight {
   const ir::Node* dequantize = nullptr;

@@ -191,6 +191,19 @@ def _embedding(**given: Any) -> Tensor:
     )
 
 
+def _integer_attention(query: Tensor, given: dict[str, Any]) -> Tensor:
+    mask = given["attn_mask"]
+    return F.scaled_dot_product_attention(
+        query,
+        _other(given, "key"),
+        _other(given, "value"),
+        mask if mask is None or mask.dtype == torch.bool else mask.double(),
+        is_causal=given["is_causal"],
+        scale=given["scale"],
+        enable_gqa=given["enable_gqa"],
+    )
+
+
 def _integer_mean(x: Tensor, given: dict[str, Any]) -> Tensor:
     return x.mean(given["dim"] or None, keepdim=given["keepdim"])
 
@@ -224,6 +237,7 @@ FORMS: dict[str, _Function] = {
     "et::lstm_gates": _lstm_gates,
     "et::quantized_adaptive_avg_pool2d": _on_integers("self", lambda x, g: F.adaptive_avg_pool2d(x, g["output_size"])),
     "et::quantized_add": _on_integers("self", lambda x, g: x + _other(g, "other")),
+    "et::quantized_attention": _on_integers("query", _integer_attention),
     "et::quantized_avg_pool2d": _on_integers("self", _integer_pool),
     "et::quantized_convolution": _on_integers("input", _integer_convolution),
     "et::quantized_embedding": _embedding,

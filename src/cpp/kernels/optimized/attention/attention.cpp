@@ -9,14 +9,9 @@
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
-#include <cmath>
-
-#include "kernels/optimized/vec/fitting.h"
-#include "kernels/optimized/vec/float_tensors.h"
-#include "kernels/optimized/vec/softmax-inl.h"
+#include "kernels/optimized/attention/online_softmax-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
-#include "kernels/optimized/vec/vectors-inl.h"
 #include "kernels/portable/shape.h"
 #include "threads/parallel.h"
 
@@ -24,28 +19,15 @@
 #define ET_KERNELS_OPTIMIZED_ATTENTION_ONCE
 namespace et::kernels::optimized::attention {
 
-/// Keys that are treated together: their scores for a few rows stay in the first cache.
-inline constexpr size_t kKeyBlock = 256;
-/// Widest strip of keys or value columns: two of the longest vectors. Scratch is padded to it.
-inline constexpr size_t kMaxStrip = 32;
-
-/// One head's rows [0, rows) of the query (the first one is row `first_row` of the head).
+/// One head's rows of the query.
 template <typename T>
-struct AttentionTask {
-  const T* query;                 // [rows, depth]
-  const T* key;                   // [keys, depth]
-  const T* value;                 // [keys, value_depth]
-  T* out;                         // [rows, value_depth]
-  const T* mask_f;                // added to scores; nullptr = none
-  const uint8_t* mask_b;          // where 0, no weight; nullptr = none
-  int64_t mask_row, mask_column;  // strides of the mask, in elements
-  size_t rows, keys, depth, value_depth, first_row;
-  T scale;
-  bool causal;  // row i sees keys 0 … i
-  T* packed;    // [kKeyBlock + kMaxStrip, depth] scratch: keys of a block, transposed in strips
-  T* scores;    // [16, kKeyBlock + kMaxStrip] scratch
-  T* maximum;   // [rows] scratch
-  T* sum;       // [rows] scratch
+struct AttentionTask : AttentionRows<T> {
+  const T* query;  // [count, depth]
+  const T* key;    // [keys, depth]
+  const T* value;  // [keys, value_depth]
+  T* out;          // [count, value_depth]
+  size_t depth, value_depth;
+  T* packed;  // [kScoreStride, depth] scratch: keys of a block, transposed in strips
 };
 
 }  // namespace et::kernels::optimized::attention
@@ -53,7 +35,6 @@ struct AttentionTask {
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::attention::HWY_NAMESPACE {
-using namespace optimized::HWY_NAMESPACE;  // NOLINT: of vec
 
 template <class T>
 using Tag = hn::ScalableTag<T>;
@@ -62,7 +43,6 @@ using Vec = hn::Vec<Tag<T>>;
 
 // Accumulators of a tile of kRows x 2 vectors, with the operands, fill the registers: 32 of 64 bytes or 16 of 32 bytes.
 constexpr size_t kRows = hn::MaxLanes(Tag<float>()) >= 16 ? 12 : 6;
-constexpr size_t kScoreStride = kKeyBlock + kMaxStrip;
 
 /// Transposes `count` keys into strips: packed[strip][e][key in strip], keys beyond `count` being 0.
 template <class T>
@@ -178,62 +158,13 @@ HWY_INLINE void add_values(const T* weights, const T* value, size_t count, size_
   }
 }
 
-/// Which bytes are not 0, for the lanes of d.
-template <class D, class Whole>
-HWY_INLINE hn::Mask<D> are_not_zero(D d, Whole whole, const uint8_t* p, size_t left) {
-  const hn::RebindToUnsigned<D> wide;
-  const hn::Rebind<uint32_t, D> words;
-  const auto v = hn::PromoteTo(words, load(hn::Rebind<uint8_t, D>(), whole, p, left));
-  if constexpr (sizeof(hn::TFromD<D>) == 8) {
-    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(wide, v), hn::Zero(wide)));
-  } else {
-    return hn::RebindMask(d, hn::Ne(v, hn::Zero(wide)));
-  }
-}
-
-/// Scales and masks one row of scores, and turns it into weights e^(score - maximum). Returns the factor by which
-/// earlier output and sum of the row shrink.
 template <class T>
-HWY_INLINE T weigh_row(const AttentionTask<T>& task, T* scores, size_t row, size_t first_key, size_t count) {
-  const Tag<T> d;
-  using V = Vec<T>;
-  constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
-  const size_t visible =
-      !task.causal ? count
-                   : HWY_MIN(count, task.first_row + row + 1 > first_key ? task.first_row + row + 1 - first_key : 0);
-  const V scale = hn::Set(d, task.scale);
-  const int64_t mask_at =
-      static_cast<int64_t>(row) * task.mask_row + static_cast<int64_t>(first_key) * task.mask_column;
-  if (task.mask_f != nullptr) {
-    const T* const mask = task.mask_f + mask_at;
-    const V one = hn::Set(d, task.mask_column == 0 ? *mask : T(0));  // one number for the row
-    over_vectors<T>(visible, [&](auto whole, size_t j, size_t left) HWY_ATTR {
-      const V added = task.mask_column == 0 ? one : load(d, whole, mask + j, left);
-      store(d, whole, hn::MulAdd(load(d, whole, scores + j, left), scale, added), scores + j, left);
-    });
-  } else {
-    const uint8_t* const mask = task.mask_b == nullptr ? nullptr : task.mask_b + mask_at;
-    const bool is_seen = mask == nullptr || task.mask_column != 0 || *mask != 0;  // one for the row
-    over_vectors<T>(visible, [&](auto whole, size_t j, size_t left) HWY_ATTR {
-      V s = hn::Mul(load(d, whole, scores + j, left), scale);
-      if (mask != nullptr && task.mask_column != 0) {
-        s = hn::IfThenElse(are_not_zero(d, whole, mask + j, left), s, hn::Set(d, kMinusInfinity));
-      }
-      store(d, whole, is_seen ? s : hn::Set(d, kMinusInfinity), scores + j, left);
-    });
-  }
-  for (size_t j = visible; j < count; ++j) {
-    scores[j] = kMinusInfinity;
-  }
-  const T before = task.maximum[row];
-  const T block = largest_number(scores, count);
-  const T maximum = block > before ? block : before;
-  const T subtracted = maximum == kMinusInfinity ? T(0) : maximum;  // a row that sees nothing yet
-  const T sum = sum_of_powers<true>(scores, scores, count, subtracted);
-  const T factor = before == kMinusInfinity ? T(0) : std::exp(before - subtracted);
-  task.maximum[row] = maximum;
-  task.sum[row] = task.sum[row] * factor + sum;
-  return factor;
+HWY_INLINE T weigh_floats(const AttentionTask<T>& task, T* scores, size_t row, size_t first_key, size_t count) {
+  const auto powers = [](T* x, size_t n, T maximum, T scale) HWY_ATTR {
+    const Vec<T> less = hn::Set(Tag<T>(), maximum), times = hn::Set(Tag<T>(), scale);
+    return sum_of_powers_of<true>(x, x, n, [&](Vec<T> v) HWY_ATTR { return hn::Mul(hn::Sub(v, less), times); });
+  };
+  return weigh_row(task, scores, row, first_key, count, powers);
 }
 
 /// kR rows from `row` on against one block of keys.
@@ -242,7 +173,7 @@ void rows_against_block(const AttentionTask<T>& task, size_t row, size_t first_k
   score_rows<kR>(task.query + row * task.depth, task.depth, task.packed, count, task.scores);
   T factor[kR];
   for (size_t r = 0; r < kR; ++r) {
-    factor[r] = weigh_row(task, task.scores + r * kScoreStride, row + r, first_key, count);
+    factor[r] = weigh_floats(task, task.scores + r * kScoreStride, row + r, first_key, count);
   }
   add_values<kR>(task.scores, task.value + first_key * task.value_depth, count, task.value_depth, factor,
                  task.out + row * task.value_depth);
@@ -261,7 +192,7 @@ void one_row_against_block(const AttentionTask<T>& task, size_t row, size_t firs
     });
     task.scores[j] = hn::ReduceSum(d, sum);
   }
-  const T factor = weigh_row(task, task.scores, row, first_key, count);
+  const T factor = weigh_floats(task, task.scores, row, first_key, count);
   add_values<1>(task.scores, task.value + first_key * task.value_depth, count, task.value_depth, &factor,
                 task.out + row * task.value_depth);
 }
@@ -269,37 +200,33 @@ void one_row_against_block(const AttentionTask<T>& task, size_t row, size_t firs
 template <class T>
 void Attend(const AttentionTask<T>& task) {
   const Tag<T> d;
-  for (size_t r = 0; r < task.rows; ++r) {
-    task.maximum[r] = -std::numeric_limits<T>::infinity();
-    task.sum[r] = T(0);
-  }
-  for (size_t i = 0; i < task.rows * task.value_depth; ++i) {
+  start_rows(task);
+  for (size_t i = 0; i < task.count * task.value_depth; ++i) {
     task.out[i] = T(0);
   }
-  // A causal task sees no key beyond its last row.
-  const size_t keys = task.causal ? HWY_MIN(task.keys, task.first_row + task.rows) : task.keys;
-  const bool few = task.rows < 4;
+  const size_t keys = task.visible_keys();
+  const bool few = task.count < 4;
   for (size_t first = 0; first < keys; first += kKeyBlock) {
     const size_t count = HWY_MIN(kKeyBlock, keys - first);
     if (few) {
-      for (size_t r = 0; r < task.rows; ++r) {
+      for (size_t r = 0; r < task.count; ++r) {
         one_row_against_block(task, r, first, count);
       }
       continue;
     }
     pack_keys(task.key + first * task.depth, count, task.depth, task.packed);
     size_t r = 0;
-    for (; r + kRows <= task.rows; r += kRows) {
+    for (; r + kRows <= task.count; r += kRows) {
       rows_against_block<kRows>(task, r, first, count);
     }
-    for (; r + 4 <= task.rows; r += 4) {
+    for (; r + 4 <= task.count; r += 4) {
       rows_against_block<4>(task, r, first, count);
     }
-    for (; r < task.rows; ++r) {
+    for (; r < task.count; ++r) {
       rows_against_block<1>(task, r, first, count);
     }
   }
-  for (size_t r = 0; r < task.rows; ++r) {
+  for (size_t r = 0; r < task.count; ++r) {
     // A row that may look at nothing gives 0, as eager PyTorch does.
     const Vec<T> scale = hn::Set(d, task.sum[r] == T(0) ? T(0) : T(1) / task.sum[r]);
     T* const out = task.out + r * task.value_depth;
@@ -314,15 +241,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace et::kernels::optimized::attention {
-
 namespace {
 
 using portable::Sizes;
-
-/// Sizes of one call. Tensors are [batch, heads, rows, depth]; missing leading dimensions count as 1.
-struct AttentionShape {
-  size_t batch, heads, key_heads, rows, keys, depth, value_depth;
-};
 
 /// Size of dimension `from_end` counted from the last (0), 1 when the rank is lower.
 int64_t size_from_end(const Tensor& tensor, int64_t from_end) {
@@ -333,149 +254,177 @@ int64_t stride_from_end(const Tensor& tensor, int64_t from_end) {
                                                                          : 0;
 }
 
-Error check_shapes(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
-                   bool enable_gqa, AttentionShape* shape) {
+AttentionShape sizes_of(const Tensor& query, const Tensor& key, const Tensor& value) {
   const auto at = [](const Tensor& t, int64_t i) { return static_cast<size_t>(size_from_end(t, i)); };
-  *shape = {at(query, 3), at(query, 2), at(key, 2), at(query, 1), at(key, 1), at(query, 0), at(value, 0)};
+  return {at(query, 3), at(query, 2), at(key, 2), at(query, 1), at(key, 1), at(query, 0), at(value, 0)};
+}
+
+/// Whether batches and heads are those of `shape`.
+bool have_same_heads(const AttentionShape& shape, const Tensor& key, const Tensor& value, bool enable_gqa) {
+  const auto has = [](const Tensor& t, int64_t i, size_t size) {
+    return size_from_end(t, i) == static_cast<int64_t>(size);
+  };
   const bool heads_fit =
-      shape->key_heads == shape->heads || (enable_gqa && shape->key_heads > 0 && shape->heads % shape->key_heads == 0);
-  ET_CHECK_OR_RETURN(at(key, 0) == shape->depth && at(value, 1) == shape->keys && at(value, 2) == shape->key_heads &&
-                         heads_fit && at(key, 3) == shape->batch && at(value, 3) == shape->batch,
-                     InvalidArgument, "scaled_dot_product_attention: query %s, key %s and value %s do not fit together",
-                     ShapeText(query.sizes()).text, ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);
+      shape.key_heads == shape.heads || (enable_gqa && shape.key_heads > 0 && shape.heads % shape.key_heads == 0);
+  return heads_fit && has(value, 2, shape.key_heads) && has(key, 3, shape.batch) && has(value, 3, shape.batch);
+}
+
+}  // namespace
+
+Result<AttentionShape> shape_of(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
+                                const OptionalTensor& mask, bool enable_gqa) {
+  const auto at = [](const Tensor& t, int64_t i) { return static_cast<size_t>(size_from_end(t, i)); };
+  const AttentionShape shape = sizes_of(query, key, value);
+  ET_CHECK_OR_RETURN(
+      at(key, 0) == shape.depth && at(value, 1) == shape.keys && have_same_heads(shape, key, value, enable_gqa),
+      InvalidArgument, "%s: query %s, key %s and value %s do not fit together", op, ShapeText(query.sizes()).text,
+      ShapeText(key.sizes()).text, ShapeText(value.sizes()).text);
   if (mask) {
-    const size_t want[4] = {shape->keys, shape->rows, shape->heads, shape->batch};
+    const size_t want[4] = {shape.keys, shape.rows, shape.heads, shape.batch};
     bool fits = mask->dim() <= 4;
     for (int64_t i = 0; fits && i < 4; ++i) {
       fits = at(*mask, i) == want[i] || at(*mask, i) == 1;
     }
-    ET_CHECK_OR_RETURN(
-        fits, InvalidArgument,
-        "scaled_dot_product_attention: attn_mask %s does not broadcast to %zu x %zu scores for each head",
-        ShapeText(mask->sizes()).text, shape->rows, shape->keys);
+    ET_CHECK_OR_RETURN(fits, InvalidArgument, "%s: attn_mask %s does not broadcast to %zu x %zu scores for each head",
+                       op, ShapeText(mask->sizes()).text, shape.rows, shape.keys);
   }
-  return Error::Ok;
+  return shape;
 }
 
-/// Heads of the shape that is given, one after the other.
 template <typename T>
-Error attend_heads(KernelContext& context, const AttentionShape& shape, const Tensor& query, const Tensor& key,
-                   const Tensor& value, const OptionalTensor& attn_mask, bool is_causal, std::optional<double> scale,
-                   const Tensor& out) {
-  HWY_EXPORT_T(OfTask, Attend<T>);
-  // Tasks: heads, cut into runs of rows where there are too few heads for the threads.
-  const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
-  const size_t heads = shape.batch * shape.heads;
-  size_t cuts = threads == 1 || heads >= 2 * threads ? 1 : (2 * threads + heads - 1) / heads;
-  size_t rows_per_task = (shape.rows + cuts - 1) / cuts;
-  constexpr size_t kRowStep = 12;
+Result<AttentionMask<T>> mask_of(KernelContext& context, const OptionalTensor& mask) {
+  AttentionMask<T> found{};
+  if (!mask) {
+    return found;
+  }
+  found.column = stride_from_end(*mask, 0);
+  found.row = stride_from_end(*mask, 1);
+  found.head = stride_from_end(*mask, 2);
+  found.batch = stride_from_end(*mask, 3);
+  if (mask->scalar_type() == ScalarType::Bool) {
+    found.shown = static_cast<const uint8_t*>(mask->const_data_ptr());
+  } else {
+    ET_TRY(found.added, numbers_of<T>(context, *mask));
+  }
+  return found;
+}
+template Result<AttentionMask<float>> mask_of<float>(KernelContext&, const OptionalTensor&);
+
+AttentionTasks::AttentionTasks(const AttentionShape& shape, const threads::ThreadPool* pool, size_t row_step) {
+  const size_t threads = pool == nullptr ? 1 : pool->num_threads(), heads = shape.all_heads();
+  cuts = threads == 1 || heads >= 2 * threads ? 1 : (2 * threads + heads - 1) / heads;
+  rows = (shape.rows + cuts - 1) / cuts;
   constexpr size_t kMaxRows = 192;
-  rows_per_task = (rows_per_task + kRowStep - 1) / kRowStep * kRowStep;
-  rows_per_task = rows_per_task > kMaxRows ? kMaxRows : rows_per_task;
-  rows_per_task = rows_per_task > shape.rows ? shape.rows : rows_per_task;
-  cuts = (shape.rows + rows_per_task - 1) / rows_per_task;
-  const size_t tasks = heads * cuts;
+  rows = (rows + row_step - 1) / row_step * row_step;
+  rows = std::min({rows, kMaxRows, shape.rows});
+  cuts = (shape.rows + rows - 1) / rows;
+  count = heads * cuts;
+  const double work = static_cast<double>(heads * shape.rows * shape.value_depth) * static_cast<double>(shape.keys);
+  groups = threads == 1 || work < 65536.0 ? 1 : std::min(count, 4 * threads);
+}
 
-  // Scratch for each group of tasks; a group runs on one thread. A single group when the work is small.
-  const double work = static_cast<double>(out.numel()) * static_cast<double>(shape.keys);
-  const size_t groups = threads == 1 || work < 65536.0 ? 1 : tasks < 4 * threads ? tasks : 4 * threads;
-  const size_t packed = (kKeyBlock + kMaxStrip) * shape.depth;
-  const size_t scores = 16 * (kKeyBlock + kMaxStrip);
-  const size_t per_group = (packed + scores + 2 * rows_per_task + 15) / 16 * 16;
-  ET_TRY(void* const memory, context.allocate_temp(groups * per_group * sizeof(T)));
+template <typename T>
+Error attend_heads(KernelContext& context, const AttentionShape& shape, const AttentionOperands<T>& operands,
+                   const AttentionMask<T>& mask, bool is_causal, double scale) {
+  HWY_EXPORT_T(OfTask, Attend<T>);
+  constexpr size_t kRowStep = 12;  // the most rows that are treated together
+  const AttentionTasks tasks(shape, context.pool(), kRowStep);
+  const size_t packed = kScoreStride * shape.depth, scores = kRowStep * kScoreStride;
+  const size_t per_group = (packed + scores + 2 * tasks.rows + 15) / 16 * 16;
+  ET_TRY(void* const memory, context.allocate_temp(tasks.groups * per_group * sizeof(T)));
   auto* const scratch = static_cast<T*>(memory);
-
-  AttentionTask<T> common{};
-  common.keys = shape.keys;
-  common.depth = shape.depth;
-  common.value_depth = shape.value_depth;
-  common.scale = static_cast<T>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(shape.depth)));
-  common.causal = is_causal;
-  int64_t mask_head = 0;
-  int64_t mask_batch = 0;
-  if (attn_mask) {
-    common.mask_column = stride_from_end(*attn_mask, 0);
-    common.mask_row = stride_from_end(*attn_mask, 1);
-    mask_head = stride_from_end(*attn_mask, 2);
-    mask_batch = stride_from_end(*attn_mask, 3);
-  }
-  ET_TRY(const T* const queries, numbers_of<T>(context, query));
-  ET_TRY(const T* const all_keys, numbers_of<T>(context, key));
-  ET_TRY(const T* const values, numbers_of<T>(context, value));
-  ET_TRY(T* const results, numbers_for<T>(context, out));
-  const bool has_numbers = attn_mask && attn_mask->scalar_type() != ScalarType::Bool;
-  const T* added = nullptr;
-  if (has_numbers) {
-    ET_TRY(added, numbers_of<T>(context, *attn_mask));
-  }
   const auto attend = HWY_DYNAMIC_POINTER_T(OfTask);
-  threads::parallel_tasks(context.pool(), groups, [&](size_t group) {
-    for (size_t index = group * tasks / groups; index < (group + 1) * tasks / groups && !context.cancelled(); ++index) {
-      const size_t head = index / cuts;
-      const size_t batch = head / shape.heads;
-      const size_t key_head = batch * shape.key_heads + head % shape.heads / (shape.heads / shape.key_heads);
-      AttentionTask<T> task = common;
-      task.first_row = index % cuts * rows_per_task;
-      task.rows = shape.rows - task.first_row < rows_per_task ? shape.rows - task.first_row : rows_per_task;
-      task.query = queries + (head * shape.rows + task.first_row) * shape.depth;
-      task.key = all_keys + key_head * shape.keys * shape.depth;
-      task.value = values + key_head * shape.keys * shape.value_depth;
-      task.out = results + (head * shape.rows + task.first_row) * shape.value_depth;
-      if (attn_mask) {
-        const int64_t at = static_cast<int64_t>(batch) * mask_batch +
-                           static_cast<int64_t>(head % shape.heads) * mask_head +
-                           static_cast<int64_t>(task.first_row) * common.mask_row;
-        if (has_numbers) {
-          task.mask_f = added + at;
-        } else {
-          task.mask_b = static_cast<const uint8_t*>(attn_mask->const_data_ptr()) + at;
-        }
-      }
-      task.packed = scratch + group * per_group;
-      task.scores = task.packed + packed;
-      task.maximum = task.scores + scores;
-      task.sum = task.maximum + rows_per_task;
+  threads::parallel_tasks(context.pool(), tasks.groups, [&](size_t group) {
+    AttentionTask<T> task{};
+    task.keys = shape.keys;
+    task.depth = shape.depth;
+    task.value_depth = shape.value_depth;
+    task.scale = static_cast<T>(scale);
+    task.causal = is_causal;
+    task.packed = scratch + group * per_group;
+    task.scores = task.packed + packed;
+    task.maximum = task.scores + scores;
+    task.sum = task.maximum + tasks.rows;
+    tasks.for_each(group, [&](size_t head, size_t first) {
+      const size_t key_head = shape.key_head_of(head);
+      task.first = first;
+      task.count = std::min(shape.rows - first, tasks.rows);
+      task.query = operands.query + (head * shape.rows + first) * shape.depth;
+      task.key = operands.key + key_head * shape.keys * shape.depth;
+      task.value = operands.value + key_head * shape.keys * shape.value_depth;
+      task.out = operands.out + (head * shape.rows + first) * shape.value_depth;
+      task.mask = mask.of_row(shape, head, first);
       attend(task);
-    }
+      return !context.cancelled();
+    });
   });
   ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "scaled_dot_product_attention: cancelled");
-  write_numbers(context, out, results);
+  return Error::Ok;
+}
+template Error attend_heads<float>(KernelContext&, const AttentionShape&, const AttentionOperands<float>&,
+                                   const AttentionMask<float>&, bool, double);
+
+bool are_attention_operands(std::initializer_list<const EValue*> operands, bool enable_gqa) {
+  const EValue* const* const all = operands.begin();
+  const int64_t rank = all[0]->to_tensor().dim();
+  return rank >= 2 && rank <= 4 &&
+         std::all_of(
+             operands.begin(), operands.end(),
+             [rank](const EValue* operand) { return is_row_major(*operand) && operand->to_tensor().dim() == rank; }) &&
+         have_same_heads(sizes_of(all[0]->to_tensor(), all[1]->to_tensor(), all[2]->to_tensor()), all[1]->to_tensor(),
+                         all[2]->to_tensor(), enable_gqa);
+}
+
+bool is_attention_mask(const EValue& mask, bool (*is_taken)(ScalarType)) {
+  return mask.is_none() || (is_row_major(mask) && (mask.to_tensor().scalar_type() == ScalarType::Bool ||
+                                                   is_taken(mask.to_tensor().scalar_type())));
+}
+
+namespace {
+
+template <typename T>
+Error attend(KernelContext& context, const AttentionShape& shape, const Tensor& query, const Tensor& key,
+             const Tensor& value, const OptionalTensor& attn_mask, bool is_causal, double scale, const Tensor& out) {
+  AttentionOperands<T> operands{};
+  ET_TRY(operands.query, numbers_of<T>(context, query));
+  ET_TRY(operands.key, numbers_of<T>(context, key));
+  ET_TRY(operands.value, numbers_of<T>(context, value));
+  ET_TRY(operands.out, numbers_for<T>(context, out));
+  ET_TRY(const AttentionMask<T> mask, mask_of<T>(context, attn_mask));
+  ET_RETURN_IF_ERROR(attend_heads(context, shape, operands, mask, is_causal, scale));
+  write_numbers(context, out, operands.out);
   return Error::Ok;
 }
 
 Error scaled_dot_product_attention_out(KernelContext& context, const Tensor& query, const Tensor& key,
                                        const Tensor& value, const OptionalTensor& attn_mask, double, bool is_causal,
                                        std::optional<double> scale, bool enable_gqa, Tensor& out) {
-  AttentionShape shape;
-  ET_RETURN_IF_ERROR(check_shapes(query, key, value, attn_mask, enable_gqa, &shape));
+  ET_TRY(const AttentionShape shape,
+         shape_of("scaled_dot_product_attention", query, key, value, attn_mask, enable_gqa));
   Sizes sizes(query.sizes());
   sizes[query.dim() - 1] = value.size(-1);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const auto run = out.scalar_type() == ScalarType::Double ? &attend_heads<double> : &attend_heads<float>;
-  return run(context, shape, query, key, value, attn_mask, is_causal, scale, out);
+  const auto run = out.scalar_type() == ScalarType::Double ? &attend<double> : &attend<float>;
+  return run(context, shape, query, key, value, attn_mask, is_causal, scale_of(scale, shape), out);
 }
 
-/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): floats of up to 32 bits or doubles,
-/// row-major, at most four dimensions.
+/// (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out): floats of up to 32 bits or doubles.
 bool fits_attention(Arguments args) {
   const bool in_double = args[8]->to_tensor().scalar_type() == ScalarType::Double;
-  const auto is_taken = [&](const EValue& value) {
-    return in_double ? value.to_tensor().scalar_type() == ScalarType::Double : is_up_to_float(value);
-  };
+  const auto is_taken = in_double ? +[](ScalarType dtype) { return dtype == ScalarType::Double; }
+                                  : +[](ScalarType dtype) { return is_up_to_float(dtype); };
   for (const size_t i : {0, 1, 2, 8}) {
-    if (!is_taken(*args[i]) || !is_row_major(*args[i]) || args[i]->to_tensor().dim() < 2 ||
-        args[i]->to_tensor().dim() > 4 || args[i]->to_tensor().dim() != args[0]->to_tensor().dim()) {
+    if (!is_taken(args[i]->to_tensor().scalar_type())) {
       return false;
     }
   }
-  const EValue& mask = *args[3];
-  const bool mask_fits =
-      mask.is_none() || (is_row_major(mask) && (is_taken(mask) || mask.to_tensor().scalar_type() == ScalarType::Bool));
   // A mask and is_causal together are an error, which the portable kernel words.
-  return mask_fits && (mask.is_none() || !args[5]->number_as_bool()) && args[4]->number_as_double() == 0.0;
+  return are_attention_operands({args[0], args[1], args[2], args[8]}, args[7]->number_as_bool()) &&
+         is_attention_mask(*args[3], is_taken) && (args[3]->is_none() || !args[5]->number_as_bool()) &&
+         args[4]->number_as_double() == 0.0;
 }
 
 constexpr Kernel kKernels[] = {

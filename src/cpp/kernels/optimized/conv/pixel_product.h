@@ -54,8 +54,8 @@ struct PixelProduct {
   }
 };
 
-/// Packs a constant weight [groups * out, in, h, w] or [groups * out, in, w], row-major or with channels innermost, or
-/// [out, in], once a Program; the bias has a number for each column or is None. Gives the product of the first group.
+/// Packs a constant weight once a Program: [groups * out, in, h, w], or without h, row-major or with channels
+/// innermost, or [out, in]. The bias has a number for each column or is None. Gives the product of the first group.
 /// Memory: the Program's and the Method's. Errors: MemoryAllocationFailed.
 Result<PixelProduct> pack_pixel_product(runtime::PrepareContext& context, const Tensor& weight, const EValue& bias,
                                         Range range, size_t groups = 1);

@@ -1,12 +1,12 @@
-// aten::convolution and et::convolution_clamp with a constant filter on channels-last images and lines, whose windows
-// are multiplied where they stand: a row of a window is a run of numbers, the next pixel's begins some channels further
-// on. A library that looks every tap up by a pointer has a product of few channels for each, and keeps the pointers: 5
-// MB for the first layer of a ResNet. Where channels are shared by groups, or the taps of a filter are apart, each tap
-// is a run.
+// aten::convolution and et::convolution_clamp with a constant filter on channels-last images and lines. Windows are
+// multiplied where they stand: a row of a window is a run of numbers, the next pixel's begins some channels further on.
+// A library that looks every tap up by a pointer has a product of few channels for each, and keeps the pointers: 5 MB
+// for the first layer of a ResNet. Where channels are shared by groups, or the taps of a filter are apart, each tap is
+// a run.
 //
 // What lies beside the image must be there, so a strip of rows is copied between zeros; without padding nothing is. A
-// line has one row, so its strips, and the shares of threads, are of pixels.
-// Sums take their taps in the library's order, and have its bits.
+// line has one row, so its strips, and the shares of threads, are of pixels. Sums take their taps in the library's
+// order, and have its bits.
 #include <algorithm>
 
 #include "base/checked_math.h"

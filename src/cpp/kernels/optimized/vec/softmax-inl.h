@@ -73,14 +73,13 @@ HWY_INLINE T largest_number(const T* x, size_t n) {
   return hn::ReduceMax(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)));
 }
 
-/// The sum of e^(x[i] - m) for i < n; kWrite: y[i] is that power.
-template <bool kWrite, class T>
-HWY_INLINE T sum_of_powers(const T* x, T* y, size_t n, T m) {
+/// The sum of e^exponent(x[i]) for i < n; kWrite: y[i] is that power.
+template <bool kWrite, class T, class Exponent>
+HWY_INLINE T sum_of_powers_of(const T* x, T* y, size_t n, const Exponent& exponent) {
   const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
-  const auto vm = hn::Set(d, m);
   const auto power = [&](size_t i) HWY_ATTR {
-    const auto e = exp_below_one(d, hn::Sub(hn::LoadU(d, x + i), vm));
+    const auto e = exp_below_one(d, exponent(hn::LoadU(d, x + i)));
     if constexpr (kWrite) {
       hn::StoreU(e, d, y + i);
     }
@@ -97,13 +96,20 @@ HWY_INLINE T sum_of_powers(const T* x, T* y, size_t n, T m) {
     i += lanes;
   }
   if (i < n) {
-    const auto e = exp_below_one(d, hn::Sub(hn::LoadN(d, x + i, n - i), vm));
+    const auto e = exp_below_one(d, exponent(hn::LoadN(d, x + i, n - i)));
     if constexpr (kWrite) {
       hn::StoreN(e, d, y + i, n - i);
     }
     s1 = hn::Add(s1, hn::IfThenElseZero(hn::FirstN(d, n - i), e));
   }
   return hn::ReduceSum(d, hn::Add(s0, s1));
+}
+
+/// The same of e^(x[i] - m).
+template <bool kWrite, class T>
+HWY_INLINE T sum_of_powers(const T* x, T* y, size_t n, T m) {
+  const auto vm = hn::Set(hn::ScalableTag<T>(), m);
+  return sum_of_powers_of<kWrite>(x, y, n, [&](auto v) HWY_ATTR { return hn::Sub(v, vm); });
 }
 
 }  // namespace et::kernels::optimized::HWY_NAMESPACE
