@@ -12,6 +12,7 @@
 #include "base/checked_math.h"
 #include "base/tensor_text.h"
 #include "bindings/errors.h"
+#include "runtime/host/pages.h"
 
 namespace py = pybind11;
 
@@ -355,6 +356,11 @@ OutputBlock OutputBlock::allocate(size_t nbytes, std::shared_ptr<SpareOutput> sp
   void* memory = spare != nullptr ? spare->take() : nullptr;
   if (memory == nullptr && !add_overflow(nbytes, round_up(sizeof(Header)) + runtime::kReadAhead + kAlignment, &total)) {
     memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment));
+    // malloc maps such a block by itself, and its small pages take as long as a pass over it (98 MiB: 50 ms).
+    constexpr size_t kMappedAlone = size_t{32} << 20;
+    if (memory != nullptr && nbytes >= kMappedAlone) {
+      runtime::want_huge_pages(memory, nbytes);
+    }
   }
   if (memory == nullptr) {
     throw CoreError(Error::MemoryAllocationFailed, "no memory for an output of " + std::to_string(nbytes) + " bytes");
