@@ -1,13 +1,11 @@
 // Attention: sizes around the tile borders, masks, causal, grouped heads.
 
-#include "kernel_harness.h"
+#include "attention_masks.h"
 
 namespace et::kernels::testing {
 namespace {
 
 using runtime::kPriorityOptimized;
-
-enum Mask { kNone, kFloat, kBool, kRowVector, kColumn };
 
 void expect_same(int64_t batch, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t depth,
                  int64_t value_depth, Mask mask, bool causal) {
@@ -17,13 +15,7 @@ void expect_same(int64_t batch, int64_t heads, int64_t key_heads, int64_t rows, 
   call.tensor({batch, heads, rows, depth})
       .tensor({batch, key_heads, keys, depth})
       .tensor({batch, key_heads, keys, value_depth});
-  switch (mask) {
-    case kNone: call.none(); break;
-    case kFloat: call.tensor({batch, heads, rows, keys}); break;
-    case kBool: call.mask({1, 1, rows, keys}); break;
-    case kRowVector: call.tensor({batch, 1, 1, keys}); break;
-    case kColumn: call.tensor({rows, 1}); break;
-  }
+  add_mask(call, mask, batch, heads, rows, keys);
   call.number(0.0).flag(causal).none().flag(key_heads != heads).out({batch, heads, rows, value_depth});
   call.expect_same(kPriorityOptimized, 3e-6);
 }

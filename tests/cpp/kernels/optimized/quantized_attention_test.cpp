@@ -1,15 +1,13 @@
 // Attention of integers: the plain kernel's, or one step beside them, for sizes around the panels, masks, heads that
 // share keys, both types and every instruction set.
 
+#include "attention_masks.h"
 #include "instruction_sets.h"
-#include "kernel_harness.h"
 
 namespace et::kernels::testing {
 namespace {
 
 using runtime::kPriorityOptimized;
-
-enum Mask { kNone, kFloat, kBool, kRowVector, kColumn, kAllHidden };
 
 struct Attention {
   int64_t batch, heads, key_heads, rows, keys, depth, value_depth;
@@ -34,19 +32,7 @@ struct Attention {
     operand(heads, rows, depth, scale, zero + 90);
     operand(key_heads, keys, depth, 4 * scale, zero - 77);
     operand(key_heads, keys, value_depth, 0.02, zero - 30);
-    switch (mask) {
-      case kNone: call.none(); break;
-      case kFloat: call.tensor({batch, heads, rows, keys}); break;
-      case kBool: call.mask({1, 1, rows, keys}); break;
-      case kRowVector: call.tensor({batch, 1, 1, keys}); break;
-      case kColumn: call.tensor({rows, 1}); break;
-      case kAllHidden:
-        call.tensor({rows, keys});
-        for (size_t i = 0; i < static_cast<size_t>(rows * keys); ++i) {
-          call.set(i, -std::numeric_limits<float>::infinity());
-        }
-        break;
-    }
+    add_mask(call, mask, batch, heads, rows, keys);
     call.flag(causal).none().flag(key_heads != heads);
     // Outputs are means of values: a scale that spreads them over many steps, and makes no halves of equal weights.
     call.number(0.00397).integer(zero + 5).integer(zero - 100).integer(zero + 127);

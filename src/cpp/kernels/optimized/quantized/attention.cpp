@@ -11,6 +11,7 @@
 // become floats, and attention is that of floats.
 #include "kernels/optimized/quantized/attention_quads.h"
 #include "kernels/optimized/quantized/integer_loops.h"
+#include "kernels/optimized/quantized/pointwise.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_attention.h"
 #include "threads/parallel.h"
@@ -128,10 +129,9 @@ Error attend_as_floats(KernelContext& context, const Call& call) {
   auto* const base = static_cast<char*>(memory);
   const auto floats_at = [&](size_t at) { return reinterpret_cast<float*>(base + at); };
   const auto convert = [&](const Tensor& from, const AffineBytes& bytes, float* to) {
-    const auto* const integers = static_cast<const char*>(from.const_data_ptr());
-    threads::parallel_for(context, count(from), threads::grain_for(2), [&](size_t begin, size_t end) {
-      to_floats(integers + begin, end - begin, call.is_signed(), bytes, to + begin);
-    });
+    pointwise::PointwiseBlock block{};
+    block.a = static_cast<double>(bytes.zero_point), block.b = static_cast<double>(bytes.scale);
+    run_loop(context, dequantize_loop(from.scalar_type()), from, to, sizeof(float), block);
   };
   convert(call.query_tensor, call.query, floats_at(query));
   convert(call.key_tensor, call.key, floats_at(key));

@@ -20,22 +20,6 @@ using kernels::quantized::Requantizer;
 using SumsTag = hn::ScalableTag<int32_t>;
 using FloatTag = hn::ScalableTag<float>;
 
-/// scale * (q - zero_point), n of them.
-void ToFloats(const char* from, size_t n, bool is_signed, AffineBytes bytes, float* to) {
-  const FloatTag d;
-  const hn::Rebind<int32_t, FloatTag> di;
-  const auto zero = hn::Set(di, bytes.zero_point);
-  const auto scale = hn::Set(d, bytes.scale);
-  const auto convert = [&](auto quarter, const auto* numbers) HWY_ATTR {
-    over_vectors(n, [&](auto whole, size_t i, size_t left) HWY_ATTR {
-      const auto wide = hn::PromoteTo(di, load(quarter, whole, numbers + i, left));
-      store(d, whole, hn::Mul(hn::ConvertTo(d, hn::Sub(wide, zero)), scale), to + i, left);
-    });
-  };
-  is_signed ? convert(hn::Rebind<int8_t, FloatTag>(), reinterpret_cast<const int8_t*>(from))
-            : convert(hn::Rebind<uint8_t, FloatTag>(), reinterpret_cast<const uint8_t*>(from));
-}
-
 /// A row of results, x * factor + offset in units of the output's scale, as its integers.
 void ToBytes(const float* x, size_t n, float factor, float offset, const Requantizer& result, char* to) {
   const FloatTag d;
@@ -60,13 +44,6 @@ using BytesTag = hn::Repartition<int8_t, SumsTag>;
 /// Byte rows of a tile of two vectors of columns: the sums and operands fill the registers.
 constexpr size_t kScoreRows = hn::MaxLanes(SumsTag()) >= 16 ? 8 : 6;
 constexpr size_t kValueRows = hn::MaxLanes(SumsTag()) >= 16 ? 6 : 3;  // of two bytes each
-
-/// Copies bytes, their highest bits changed by `flip`.
-HWY_INLINE void copy_flipped(const char* from, size_t n, uint8_t flip, uint8_t* to) {
-  for (size_t i = 0; i < n; ++i) {
-    to[i] = static_cast<uint8_t>(from[i]) ^ flip;
-  }
-}
 
 /// Panel `panel` of the keys at `from`, and the term of each.
 HWY_INLINE void pack_keys(const PackedHeads& h, const char* from, size_t panel, int8_t* to, int32_t* terms) {
@@ -314,7 +291,7 @@ void Attend(const QuantizedTask& task) {
   std::memset(task.sums, 0, task.count * stride * sizeof(float));
   for (size_t r = 0; r < task.count; ++r) {
     uint8_t* const to = task.rows + r * depth;
-    copy_flipped(task.query + r * h.depth, h.depth, task.flip_unsigned, to);
+    copy_flipped(to, task.query + r * h.depth, h.depth, task.flip_unsigned);
     std::memset(to + h.depth, 0, depth - h.depth);
   }
   const size_t keys = task.visible_keys();
@@ -390,15 +367,11 @@ namespace et::kernels::optimized::quantized {
 HWY_EXPORT(Attend);
 HWY_EXPORT(PackHeads);
 HWY_EXPORT(ToBytes);
-HWY_EXPORT(ToFloats);
 
 void pack_heads(const PackedHeads& heads, size_t begin, size_t end) {
   HWY_DYNAMIC_DISPATCH(PackHeads)(heads, begin, end);
 }
 void attend_rows(const QuantizedTask& task) { HWY_DYNAMIC_DISPATCH(Attend)(task); }
-void to_floats(const char* from, size_t n, bool is_signed, AffineBytes bytes, float* to) {
-  HWY_DYNAMIC_DISPATCH(ToFloats)(from, n, is_signed, bytes, to);
-}
 void to_bytes(const float* x, size_t n, float factor, float offset, const kernels::quantized::Requantizer& result,
               char* to) {
   HWY_DYNAMIC_DISPATCH(ToBytes)(x, n, factor, offset, result, to);

@@ -60,12 +60,11 @@ struct QuantizedTask : attention::AttentionRows<float> {
 
 /// Rows that are treated together: those of two tiles.
 inline constexpr size_t kRowBlock = amx::kQuadBlock;
+
 /// Heads [begin, end) of the keys and values.
 void pack_heads(const PackedHeads& heads, size_t begin, size_t end);
 void attend_rows(const QuantizedTask& task);
 
-/// n elements as floats.
-void to_floats(const char* from, size_t n, bool is_signed, AffineBytes bytes, float* to);
 /// n results, x * factor + offset in units of the output's scale, as its integers.
 void to_bytes(const float* x, size_t n, float factor, float offset, const kernels::quantized::Requantizer& result,
               char* to);

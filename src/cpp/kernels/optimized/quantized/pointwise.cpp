@@ -11,6 +11,7 @@
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/portable/op_quantize.h"
 #include "ops/signatures/quantized/op_elementwise.h"
+#include "threads/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::quantized::HWY_NAMESPACE {
@@ -216,6 +217,22 @@ pointwise::BlockFunction dequantize_loop(ScalarType from) {
   return from == ScalarType::Char   ? HWY_DYNAMIC_POINTER(DequantizeChar)
          : from == ScalarType::Byte ? HWY_DYNAMIC_POINTER(DequantizeByte)
                                     : HWY_DYNAMIC_POINTER(DequantizeShort);
+}
+
+void run_loop(KernelContext& context, pointwise::BlockFunction loop, const Tensor& input, void* out, size_t size,
+              const pointwise::PointwiseBlock& numbers) {
+  const auto* const from = static_cast<const char*>(input.const_data_ptr());
+  auto* const to = static_cast<char*>(out);
+  threads::parallel_for(context, static_cast<size_t>(input.numel()), threads::kGrainElements,
+                        [&](size_t begin, size_t end) {
+                          pointwise::PointwiseBlock block = numbers;
+                          block.in[0] = from + begin * input.element_size();
+                          block.out = to + begin * size;
+                          block.rows = 1;
+                          block.columns = end - begin;
+                          block.column_stride[0] = 1;
+                          loop(block);
+                        });
 }
 
 namespace {

@@ -37,4 +37,8 @@ struct TableParameters {
 pointwise::BlockFunction quantize_loop(ScalarType to);
 pointwise::BlockFunction dequantize_loop(ScalarType from);
 
+/// Such a loop over all elements, on all threads; `numbers` has what it takes. Results have `size` bytes each.
+void run_loop(KernelContext& context, pointwise::BlockFunction loop, const Tensor& input, void* out, size_t size,
+              const pointwise::PointwiseBlock& numbers);
+
 }  // namespace et::kernels::optimized::quantized

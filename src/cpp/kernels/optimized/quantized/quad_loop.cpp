@@ -43,24 +43,11 @@ size_t HasQuads() { return has_quad_sums() ? 1 : 0; }
 /// Sums, a row's quad and two vectors of weights stand in registers.
 constexpr size_t kQuadTileRows = hn::MaxLanes(SumTag()) >= 16 ? 8 : 6;
 
-/// Copies numbers, more by 128. `to` may be `from`.
-HWY_INLINE void copy_unsigned(uint8_t* to, const int8_t* from, size_t nbytes) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto more = hn::Set(d, uint8_t{128});
-  const auto* const bytes = reinterpret_cast<const uint8_t*>(from);
-  const size_t whole = nbytes - nbytes % hn::Lanes(d);
-  for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Xor(hn::LoadU(d, bytes + i), more), d, to + i);
-  }
-  const size_t left = nbytes - whole;
-  hn::StoreN(hn::Xor(hn::LoadN(d, bytes + whole, left), more), d, to + whole, left);
-}
-
 /// The windows of a block's rows.
 void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
   const size_t depth = p.depth(), stride = stride_of_quads(p), nbytes = block.rows * stride;
   if (p.has_rows() && stride == depth) {
-    copy_unsigned(block.scratch, p.in + block.first_row * depth, nbytes);
+    copy_flipped(block.scratch, p.in + block.first_row * depth, nbytes, 128);
   } else {
     auto* const rows = reinterpret_cast<int8_t*>(block.scratch);
     WindowReader windows(p, block.group, block.first_row);
@@ -69,7 +56,7 @@ void QuadRows(const IntegerProduct& p, const IntegerBlock& block) {
       windows.read(row);
       std::memset(row + depth, 0, stride - depth);
     }
-    copy_unsigned(block.scratch, rows, nbytes);
+    copy_flipped(block.scratch, rows, nbytes, 128);
   }
   std::memset(block.scratch + nbytes, 0, kQuadSlack);
 }
@@ -98,7 +85,7 @@ void QuadLinesOf(const IntegerProduct& p, const IntegerBlock& block) {
     const auto before = static_cast<size_t>(begin * pixel), behind = static_cast<size_t>(end * pixel);
     std::memset(to, zero ^ 128, before);
     std::memset(to + behind, zero ^ 128, lines.pitch - behind);
-    copy_unsigned(to + before, from, behind - before);
+    copy_flipped(to + before, from, behind - before, 128);
   }
   std::memset(block.scratch + static_cast<size_t>(count) * lines.pitch, 0, kQuadSlack);
 }

@@ -36,6 +36,19 @@ HWY_INLINE V add_quads(V sum, hn::Vec<hn::Repartition<uint8_t, hn::DFromV<V>>> b
   return hn::SumOfMulQuadAccumulate(hn::DFromV<V>(), bytes, integers, sum);
 }
 
+/// Copies bytes, with the bits of `flip` changed: those of int8 become unsigned, more by 128. `to` may be `from`.
+HWY_INLINE void copy_flipped(uint8_t* to, const void* from, size_t nbytes, uint8_t flip) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto more = hn::Set(d, flip);
+  const auto* const bytes = static_cast<const uint8_t*>(from);
+  const size_t whole = nbytes - nbytes % hn::Lanes(d);
+  for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
+    hn::StoreU(hn::Xor(hn::LoadU(d, bytes + i), more), d, to + i);
+  }
+  const size_t left = nbytes - whole;
+  hn::StoreN(hn::Xor(hn::LoadN(d, bytes + whole, left), more), d, to + whole, left);
+}
+
 }  // namespace et::kernels::optimized::quantized::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

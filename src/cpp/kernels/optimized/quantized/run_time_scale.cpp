@@ -6,7 +6,6 @@
 #include "kernels/optimized/vec/table.h"
 #include "kernels/portable/op_choose_qparams.h"
 #include "kernels/portable/op_quantize.h"
-#include "threads/parallel.h"
 
 namespace et::kernels::optimized::quantized {
 namespace {
@@ -70,23 +69,6 @@ bool is_small_integer(ScalarType dtype) {
   return dtype == ScalarType::Char || dtype == ScalarType::Byte || dtype == ScalarType::Short;
 }
 
-/// All elements, on all threads.
-void run_loop(KernelContext& context, pointwise::BlockFunction loop, const Tensor& input, const Tensor& out,
-              const pointwise::PointwiseBlock& numbers) {
-  const auto* const from = static_cast<const char*>(input.const_data_ptr());
-  auto* const to = static_cast<char*>(out.mutable_data_ptr());
-  threads::parallel_for(context, static_cast<size_t>(input.numel()), threads::kGrainElements,
-                        [&](size_t begin, size_t end) {
-                          pointwise::PointwiseBlock block = numbers;
-                          block.in[0] = from + begin * input.element_size();
-                          block.out = to + begin * out.element_size();
-                          block.rows = 1;
-                          block.columns = end - begin;
-                          block.column_stride[0] = 1;
-                          loop(block);
-                        });
-}
-
 // quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out)
 bool fits_quantize(Arguments args) {
   const ScalarType dtype = args[6]->to_tensor().scalar_type();
@@ -109,7 +91,7 @@ Error quantize_out(KernelContext& context, const Tensor& input, const Tensor& sc
                                       static_cast<float>(quant_min), static_cast<float>(quant_max)};
   pointwise::PointwiseBlock block{};
   block.parameters = &parameters;
-  run_loop(context, quantize_loop(dtype), input, out, block);
+  run_loop(context, quantize_loop(dtype), input, out.mutable_data_ptr(), out.element_size(), block);
   return Error::Ok;
 }
 
@@ -133,7 +115,7 @@ Error dequantize_out(KernelContext& context, const Tensor& input, const Tensor& 
   pointwise::PointwiseBlock block{};
   block.a = static_cast<float>(static_cast<double>(*zero_point.const_data_ptr<int64_t>()));
   block.b = static_cast<float>(*scale.const_data_ptr<double>());
-  run_loop(context, dequantize_loop(dtype), input, out, block);
+  run_loop(context, dequantize_loop(dtype), input, out.mutable_data_ptr(), out.element_size(), block);
   return Error::Ok;
 }
 
