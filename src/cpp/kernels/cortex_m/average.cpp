@@ -4,16 +4,13 @@ namespace et::kernels::cortex_m {
 
 Result<Average> Average::make(const char* op, const Tensor& self, double self_scale, int64_t self_zero_point,
                               const Tensor& out, const quantized::OutputParameters& result) {
-  float scale = 0;
-  int32_t zero_point = 0;
-  ET_RETURN_IF_ERROR(quantized::check_scale(op, "self_scale", self_scale, &scale));
-  ET_RETURN_IF_ERROR(
-      quantized::check_zero_point(op, "self_zero_point", self.scalar_type(), self_zero_point, &zero_point));
+  ET_TRY(const quantized::Affine in,
+         quantized::Affine::make(op, "self", self.scalar_type(), self_scale, self_zero_point));
   ET_TRY(const Requantizer requantizer, Requantizer::make(op, out, result));
   Average made(requantizer);
   made.in_ = self.const_data_ptr<int8_t>();
-  made.zero_point_ = zero_point;
-  made.scale_ = product_scale(scale, 1.0f, requantizer.scale());
+  made.zero_point_ = in.zero_point;
+  made.scale_ = product_scale(in.scale, 1.0f, requantizer.scale());
   if (self.dim() == 4) {
     made.channels_ = static_cast<int32_t>(self.size(1));
     made.height_ = static_cast<int32_t>(self.size(2));

@@ -4,21 +4,16 @@
 
 namespace et::kernels::cortex_m {
 
-Error read_operand(const char* op, const Operand& operand, float* scale, int32_t* zero_point) {
-  ET_RETURN_IF_ERROR(quantized::check_scale(op, "a scale", operand.scale, scale));
-  return quantized::check_zero_point(op, "a zero point", operand.tensor.scalar_type(), operand.zero_point, zero_point);
-}
-
 Error add(KernelContext& context, const char* op, const Operand& self, const Operand& other, bool subtract,
           const quantized::OutputParameters& result, const Tensor& out) {
-  float a_scale = 0, b_scale = 0;
-  int32_t a_zero = 0, b_zero = 0;
-  ET_RETURN_IF_ERROR(read_operand(op, self, &a_scale, &a_zero));
-  ET_RETURN_IF_ERROR(read_operand(op, other, &b_scale, &b_zero));
+  using quantized::Affine;
+  ET_TRY(const Affine of_self, Affine::make(op, "self", ScalarType::Char, self.scale, self.zero_point));
+  ET_TRY(const Affine of_other, Affine::make(op, "other", ScalarType::Char, other.scale, other.zero_point));
   ET_TRY(const Requantizer requantizer, Requantizer::make(op, out, result));
   quantized::FixedPointSum sum;
-  ET_CHECK_OR_RETURN(sum.make(a_scale, a_zero, b_scale, b_zero, requantizer.scale(), subtract), NotSupported,
-                     "%s: the scales are too far apart", op);
+  ET_CHECK_OR_RETURN(
+      sum.make(of_self.scale, of_self.zero_point, of_other.scale, of_other.zero_point, requantizer.scale(), subtract),
+      NotSupported, "%s: the scales are too far apart", op);
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.tensor.sizes()));
   const Output output(requantizer);
   const auto* const a = self.tensor.const_data_ptr<int8_t>();

@@ -19,9 +19,6 @@ struct Operand {
 Error add(KernelContext& context, const char* op, const Operand& self, const Operand& other, bool subtract,
           const quantized::OutputParameters& result, const Tensor& out);
 
-/// Checks an operand's parameters. Errors: those of the plain kernels.
-Error read_operand(const char* op, const Operand& operand, float* scale, int32_t* zero_point);
-
 /// fn(self, scale, zero point, other, scale, zero point, …, out) on tensors that lie alike.
 bool fits_pair(Arguments args);
 /// The same, where a sum can be taken in fixed point.

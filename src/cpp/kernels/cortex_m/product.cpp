@@ -122,9 +122,10 @@ Error Filter::read(const char* op, double scale_of_input, int64_t zero_point_of_
                    const Tensor& weight_scales, const OptionalTensor& bias_of_rows, const Requantizer& requantizer) {
   ET_RETURN_IF_ERROR(quantized::check_weight_scales(op, weight_scales, weight.size(0)));
   ET_RETURN_IF_ERROR(quantized::check_bias(op, bias_of_rows, weight.size(0)));
-  ET_RETURN_IF_ERROR(quantized::check_scale(op, "input_scale", scale_of_input, &input_scale));
-  ET_RETURN_IF_ERROR(
-      quantized::check_zero_point(op, "input_zero_point", ScalarType::Char, zero_point_of_input, &zero_point));
+  ET_TRY(const quantized::Affine input,
+         quantized::Affine::make(op, "input", ScalarType::Char, scale_of_input, zero_point_of_input));
+  input_scale = input.scale;
+  zero_point = input.zero_point;
   weights = weight.const_data_ptr<int8_t>();
   depth = 1;
   for (int64_t d = 1; d < weight.dim(); ++d) {

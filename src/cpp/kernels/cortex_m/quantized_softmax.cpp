@@ -22,7 +22,7 @@ Error quantized_softmax_out(KernelContext& context, const Tensor& self, double s
   constexpr const char* kOp = "et::quantized_softmax";
   static_cast<void>(dim);  // the last one
   float scale = 0;
-  ET_RETURN_IF_ERROR(quantized::check_scale(kOp, "self_scale", self_scale, &scale));
+  ET_RETURN_IF_ERROR(quantized::check_scale(kOp, "self", self_scale, &scale));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));

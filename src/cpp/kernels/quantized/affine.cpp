@@ -7,32 +7,40 @@ struct Bounds {
   int64_t low, high;
 };
 
-Result<Bounds> bounds_of(const char* op, const char* name, ScalarType dtype) {
+Result<Bounds> bounds_of(const char* op, const char* tensor, ScalarType dtype) {
   switch (dtype) {
     case ScalarType::Char: return Bounds{-128, 127};
     case ScalarType::Byte: return Bounds{0, 255};
     case ScalarType::Short: return Bounds{-32768, 32767};
     default: break;
   }
-  ET_LOG_ERROR("%s: %s is %s, must be torch.int8, torch.uint8 or torch.int16", op, name, to_string(dtype));
+  ET_LOG_ERROR("%s: %s is %s, must be torch.int8, torch.uint8 or torch.int16", op, tensor, to_string(dtype));
   return Error::InvalidType;
 }
 
 }  // namespace
 
-Error check_scale(const char* op, const char* name, double scale, float* out) {
+Error check_scale(const char* op, const char* tensor, double scale, float* out) {
   *out = static_cast<float>(scale);
-  ET_CHECK_OR_RETURN(is_positive_normal(*out), InvalidArgument, "%s: %s is %g, must be positive and a normal float", op,
-                     name, scale);
+  ET_CHECK_OR_RETURN(is_positive_normal(*out), InvalidArgument,
+                     "%s: %s_scale is %g, must be positive and a normal float", op, tensor, scale);
   return Error::Ok;
 }
 
-Error check_zero_point(const char* op, const char* name, ScalarType dtype, int64_t zero_point, int32_t* out) {
-  ET_TRY(const Bounds bounds, bounds_of(op, name, dtype));
-  ET_CHECK_OR_RETURN(zero_point >= bounds.low && zero_point <= bounds.high, InvalidArgument,
-                     "%s: %s is %" PRId64 ", which is no %s", op, name, zero_point, to_string(dtype));
-  *out = static_cast<int32_t>(zero_point);
+Error check_integer(const char* op, const char* tensor, const char* part, ScalarType dtype, int64_t value,
+                    int32_t* out) {
+  ET_TRY(const Bounds bounds, bounds_of(op, tensor, dtype));
+  ET_CHECK_OR_RETURN(value >= bounds.low && value <= bounds.high, InvalidArgument,
+                     "%s: %s_%s is %" PRId64 ", which is no %s", op, tensor, part, value, to_string(dtype));
+  *out = static_cast<int32_t>(value);
   return Error::Ok;
+}
+
+Result<Affine> Affine::make(const char* op, const char* tensor, ScalarType dtype, double scale, int64_t zero_point) {
+  Affine made;
+  ET_RETURN_IF_ERROR(check_scale(op, tensor, scale, &made.scale));
+  ET_RETURN_IF_ERROR(check_integer(op, tensor, "zero_point", dtype, zero_point, &made.zero_point));
+  return made;
 }
 
 Error check_activation(const char* op, const char* name, const Tensor& tensor, const Tensor* like) {
@@ -65,11 +73,12 @@ Error check_bias(const char* op, const OptionalTensor& bias, int64_t channels) {
 
 Result<Requantizer> Requantizer::make(const char* op, const Tensor& out, const OutputParameters& result) {
   Requantizer made;
-  ET_RETURN_IF_ERROR(check_scale(op, "output_scale", result.scale, &made.scale_));
-  ET_RETURN_IF_ERROR(
-      check_zero_point(op, "output_zero_point", out.scalar_type(), result.zero_point, &made.zero_point_));
-  ET_RETURN_IF_ERROR(check_zero_point(op, "output_min", out.scalar_type(), result.min, &made.min_));
-  ET_RETURN_IF_ERROR(check_zero_point(op, "output_max", out.scalar_type(), result.max, &made.max_));
+  const ScalarType dtype = out.scalar_type();
+  ET_TRY(const Affine affine, Affine::make(op, "output", dtype, result.scale, result.zero_point));
+  made.scale_ = affine.scale;
+  made.zero_point_ = affine.zero_point;
+  ET_RETURN_IF_ERROR(check_integer(op, "output", "min", dtype, result.min, &made.min_));
+  ET_RETURN_IF_ERROR(check_integer(op, "output", "max", dtype, result.max, &made.max_));
   ET_CHECK_OR_RETURN(made.min_ <= made.max_, InvalidArgument, "%s: output_min %d is above output_max %d", op, made.min_,
                      made.max_);
   made.has_16_bits_ = out.element_size() == 2;

@@ -52,10 +52,21 @@ inline int64_t multiply_add(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b) * static_cast<uint64_t>(c));
 }
 
-/// Errors: InvalidArgument unless the scale is a positive normal float. Writes it as one.
-Error check_scale(const char* op, const char* name, double scale, float* out);
-/// Errors: InvalidArgument unless the zero point is an integer of the type.
-Error check_zero_point(const char* op, const char* name, ScalarType dtype, int64_t zero_point, int32_t* out);
+/// The parameters of a tensor's integers, checked.
+struct Affine {
+  float scale = 1;
+  int32_t zero_point = 0;
+
+  /// `tensor`: whose they are, for messages. Errors: InvalidArgument unless the scale is a positive normal float and
+  /// the zero point an integer of the type.
+  static Result<Affine> make(const char* op, const char* tensor, ScalarType dtype, double scale, int64_t zero_point);
+};
+
+/// Errors: InvalidArgument unless the scale of `tensor` is a positive normal float. Writes it as one.
+Error check_scale(const char* op, const char* tensor, double scale, float* out);
+/// Errors: InvalidArgument unless a zero point or limit of `tensor`, which `part` names, is an integer of the type.
+Error check_integer(const char* op, const char* tensor, const char* part, ScalarType dtype, int64_t value,
+                    int32_t* out);
 /// Errors: InvalidType unless the tensor has a type of Activations, and that of `like` when there is one.
 Error check_activation(const char* op, const char* name, const Tensor& tensor, const Tensor* like = nullptr);
 /// Scales of a weight's output channels: f32, one for all or one for each, in row-major order.

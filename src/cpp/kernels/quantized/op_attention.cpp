@@ -17,18 +17,16 @@ Error quantized_attention_out(KernelContext& context, const Tensor& query, doubl
   ET_RETURN_IF_ERROR(check_activation(kOp, "out", out, &query));
   ET_CHECK_OR_RETURN(query.element_size() == 1, InvalidType, "%s: query is %s, must have 8 bits", kOp,
                      to_string(query.scalar_type()));
-  const auto operand = [&](const char* scale_name, double given, const char* zero_name, int64_t zero_point,
-                           portable::AttentionOperand* to) -> Error {
-    int32_t zero = 0;
-    ET_RETURN_IF_ERROR(check_scale(kOp, scale_name, given, &to->scale));
-    ET_RETURN_IF_ERROR(check_zero_point(kOp, zero_name, query.scalar_type(), zero_point, &zero));
-    to->zero_point = static_cast<float>(zero);
-    return Error::Ok;
+  const ScalarType dtype = query.scalar_type();
+  ET_TRY(const Affine of_query, Affine::make(kOp, "query", dtype, query_scale, query_zero_point));
+  ET_TRY(const Affine of_key, Affine::make(kOp, "key", dtype, key_scale, key_zero_point));
+  ET_TRY(const Affine of_value, Affine::make(kOp, "value", dtype, value_scale, value_zero_point));
+  const auto operand = [](const Tensor& tensor, const Affine& affine) {
+    return portable::AttentionOperand{tensor, affine.scale, static_cast<float>(affine.zero_point)};
   };
-  portable::Attention call{kOp, {query}, {key}, {value}, attn_mask, is_causal, scale, enable_gqa};
-  ET_RETURN_IF_ERROR(operand("query_scale", query_scale, "query_zero_point", query_zero_point, &call.query));
-  ET_RETURN_IF_ERROR(operand("key_scale", key_scale, "key_zero_point", key_zero_point, &call.key));
-  ET_RETURN_IF_ERROR(operand("value_scale", value_scale, "value_zero_point", value_zero_point, &call.value));
+  const portable::Attention call{
+      kOp,       operand(query, of_query), operand(key, of_key), operand(value, of_value), attn_mask, is_causal, scale,
+      enable_gqa};
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   const portable::PutRow<float> to_bytes = [](const void* how, const float* row, int64_t n, char* to, int64_t stride) {

@@ -196,13 +196,10 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
                                    out, &g, &sizes));
   ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, g.out_channels));
   ET_RETURN_IF_ERROR(check_bias(kOp, bias, g.out_channels));
-  float in_scale = 0;
-  int32_t zero_point = 0;
-  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &in_scale));
-  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Affine of_input, Affine::make(kOp, "input", input.scalar_type(), input_scale, input_zero_point));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
+  ET_TRY(const ProductScales scales, ProductScales::make(kOp, of_input.scale, weight_scales, requantize.scale()));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
   portable::spread_strides(out, weight.dim() - 2, g.out_strides);
   if (out.numel() == 0) {
@@ -211,7 +208,7 @@ Error quantized_convolution_out(KernelContext& context, const Tensor& input, dou
   return dispatch<Activations>(input.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto run = is_packed ? &convolve<T, uint8_t> : &convolve<T, int8_t>;
-    return run(context, g, input, weight, bias, zero_point, scales, requantize, out);
+    return run(context, g, input, weight, bias, of_input.zero_point, scales, requantize, out);
   });
 }
 

@@ -18,21 +18,17 @@ struct Operand {
 
 /// Parameters of the two operands, checked.
 struct Parameters {
-  float a_scale = 0, b_scale = 0;
-  int32_t a_zero = 0, b_zero = 0;
+  Affine a, b;
 };
 
 Result<Parameters> check_operands(const char* op, const Operand& a, const Operand& b, const Tensor& out) {
-  const ScalarType dtype = a.tensor.scalar_type();
-  Parameters checked;
   ET_RETURN_IF_ERROR(check_activation(op, "self", a.tensor));
   ET_RETURN_IF_ERROR(check_activation(op, "other", b.tensor, &a.tensor));
   ET_RETURN_IF_ERROR(check_activation(op, "out", out, &a.tensor));
-  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", a.scale, &checked.a_scale));
-  ET_RETURN_IF_ERROR(check_scale(op, "other_scale", b.scale, &checked.b_scale));
-  ET_RETURN_IF_ERROR(check_zero_point(op, "self_zero_point", dtype, a.zero_point, &checked.a_zero));
-  ET_RETURN_IF_ERROR(check_zero_point(op, "other_zero_point", dtype, b.zero_point, &checked.b_zero));
-  return checked;
+  const ScalarType dtype = a.tensor.scalar_type();
+  ET_TRY(const Affine of_a, Affine::make(op, "self", dtype, a.scale, a.zero_point));
+  ET_TRY(const Affine of_b, Affine::make(op, "other", dtype, b.scale, b.zero_point));
+  return Parameters{of_a, of_b};
 }
 
 /// out = fn(a, b) for each pair of integers that broadcasting brings together.
@@ -66,11 +62,11 @@ Error add_or_subtract(KernelContext& context, const char* op, const Operand& sel
   ET_TRY(const Requantizer requantize, Requantizer::make(op, out, output));
   FixedPointSum sum;
   const bool is_fixed = self.tensor.element_size() == 1 &&
-                        sum.make(o.a_scale, o.a_zero, o.b_scale, o.b_zero, requantize.scale(), subtract);
+                        sum.make(o.a.scale, o.a.zero_point, o.b.scale, o.b.zero_point, requantize.scale(), subtract);
   WideSum wide;
-  const bool is_wide = self.tensor.element_size() == 2 && wide.make(o.a_scale, o.b_scale, requantize.scale());
-  const float a_scale = o.a_scale / requantize.scale();
-  const float b_scale = (subtract ? -o.b_scale : o.b_scale) / requantize.scale();
+  const bool is_wide = self.tensor.element_size() == 2 && wide.make(o.a.scale, o.b.scale, requantize.scale());
+  const float a_scale = o.a.scale / requantize.scale();
+  const float b_scale = (subtract ? -o.b.scale : o.b.scale) / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(a_scale) && std::isfinite(b_scale), InvalidArgument,
                      "%s: the scales have no finite ratio", op);
   return dispatch<Activations>(self.tensor.scalar_type(), op, [&](auto tag) {
@@ -83,11 +79,12 @@ Error add_or_subtract(KernelContext& context, const char* op, const Operand& sel
     }
     if (is_wide) {
       return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
-        return requantize.clamp(wide(a - o.a_zero, b - o.b_zero, subtract) + requantize.zero_point());
+        return requantize.clamp(wide(a - o.a.zero_point, b - o.b.zero_point, subtract) + requantize.zero_point());
       });
     }
     return pairwise<T>(context, op, self.tensor, other.tensor, out, [&](int32_t a, int32_t b) {
-      return requantize(static_cast<float>(a - o.a_zero) * a_scale + static_cast<float>(b - o.b_zero) * b_scale);
+      return requantize(static_cast<float>(a - o.a.zero_point) * a_scale +
+                        static_cast<float>(b - o.b.zero_point) * b_scale);
     });
   });
 }
@@ -118,12 +115,12 @@ Error quantized_mul_out(KernelContext& context, const Tensor& self, double self_
          check_operands(kOp, {self, self_scale, self_zero_point}, {other, other_scale, other_zero_point}, out));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  const float scale = o.a_scale * o.b_scale / requantize.scale();
+  const float scale = o.a.scale * o.b.scale / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
   return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return pairwise<T>(context, kOp, self, other, out, [&](int32_t a, int32_t b) {
-      return requantize(static_cast<Sum<T>>(a - o.a_zero) * static_cast<Sum<T>>(b - o.b_zero), scale);
+      return requantize(static_cast<Sum<T>>(a - o.a.zero_point) * static_cast<Sum<T>>(b - o.b.zero_point), scale);
     });
   });
 }

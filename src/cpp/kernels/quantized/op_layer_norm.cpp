@@ -83,17 +83,14 @@ Error layer_norm_by_rows(KernelContext& context, const Tensor& input, double inp
   }
   ET_RETURN_IF_ERROR(check_parameter(kOp, "weight", weight, length));
   ET_RETURN_IF_ERROR(check_parameter(kOp, "bias", bias, length));
-  float scale = 0;
-  int32_t zero_point = 0;
-  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &scale));
-  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Affine of_input, Affine::make(kOp, "input", input.scalar_type(), input_scale, input_zero_point));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, input.sizes()));
   if (out.numel() == 0) {
     return Error::Ok;
   }
-  const IntegerNorm norm(length, eps, static_cast<double>(scale), input.element_size() == 2);
+  const IntegerNorm norm(length, eps, static_cast<double>(of_input.scale), input.element_size() == 2);
   const auto values_of = [](const OptionalTensor& parameter) {
     return parameter.has_value() ? parameter->const_data_ptr<float>() : nullptr;
   };
@@ -105,7 +102,7 @@ Error layer_norm_by_rows(KernelContext& context, const Tensor& input, double inp
     weights[i] = output.weight(i);
     biases[i] = output.bias(i);
   }
-  compute(context, {norm, output, requantizer, weights, biases, distances, input.scalar_type(), zero_point,
+  compute(context, {norm, output, requantizer, weights, biases, distances, input.scalar_type(), of_input.zero_point,
                     input.numel() / length, input.const_data_ptr(), out.mutable_data_ptr()});
   return Error::Ok;
 }

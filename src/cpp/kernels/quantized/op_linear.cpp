@@ -32,13 +32,10 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
   ET_TRY(const WeightRows rows, WeightRows::make(kOp, weight, columns));
   ET_RETURN_IF_ERROR(check_weight_scales(kOp, weight_scales, rows.rows()));
   ET_RETURN_IF_ERROR(check_bias(kOp, bias, rows.rows()));
-  float in_scale = 0;
-  int32_t zero_point = 0;
-  ET_RETURN_IF_ERROR(check_scale(kOp, "input_scale", input_scale, &in_scale));
-  ET_RETURN_IF_ERROR(check_zero_point(kOp, "input_zero_point", input.scalar_type(), input_zero_point, &zero_point));
+  ET_TRY(const Affine of_input, Affine::make(kOp, "input", input.scalar_type(), input_scale, input_zero_point));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  ET_TRY(const ProductScales scales, ProductScales::make(kOp, in_scale, weight_scales, requantize.scale()));
+  ET_TRY(const ProductScales scales, ProductScales::make(kOp, of_input.scale, weight_scales, requantize.scale()));
   Sizes sizes(input.sizes());
   sizes[input.dim() - 1] = rows.rows();
   ET_RETURN_IF_ERROR(resize_tensor(context, out, sizes));
@@ -60,7 +57,7 @@ Error quantized_linear_out(KernelContext& context, const Tensor& input, double i
     Wide* const values = static_cast<Wide*>(widened);
     Wide* const weights = values + numel;
     for (size_t i = 0; i < numel; ++i) {
-      values[i] = static_cast<Wide>(static_cast<int32_t>(from[i]) - zero_point);
+      values[i] = static_cast<Wide>(static_cast<int32_t>(from[i]) - of_input.zero_point);
     }
     for (int64_t n = 0; n < rows.rows(); ++n) {
       ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "%s: cancelled", kOp);
@@ -99,15 +96,11 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
   ET_CHECK_OR_RETURN(mat2.size(-2) == k && (!batched || mat2.size(0) == batch), InvalidArgument,
                      "%s: %s and %s do not fit together", kOp, ShapeText(self.sizes()).text,
                      ShapeText(mat2.sizes()).text);
-  float a_scale = 0, b_scale = 0;
-  int32_t a_zero = 0, b_zero = 0;
-  ET_RETURN_IF_ERROR(check_scale(kOp, "self_scale", self_scale, &a_scale));
-  ET_RETURN_IF_ERROR(check_scale(kOp, "mat2_scale", mat2_scale, &b_scale));
-  ET_RETURN_IF_ERROR(check_zero_point(kOp, "self_zero_point", self.scalar_type(), self_zero_point, &a_zero));
-  ET_RETURN_IF_ERROR(check_zero_point(kOp, "mat2_zero_point", mat2.scalar_type(), mat2_zero_point, &b_zero));
+  ET_TRY(const Affine of_left, Affine::make(kOp, "self", self.scalar_type(), self_scale, self_zero_point));
+  ET_TRY(const Affine of_right, Affine::make(kOp, "mat2", mat2.scalar_type(), mat2_scale, mat2_zero_point));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  const float scale = a_scale * b_scale / requantize.scale();
+  const float scale = of_left.scale * of_right.scale / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
   const int64_t sizes[3] = {batch, m, n};
   ET_RETURN_IF_ERROR(resize_tensor(context, out, batched ? IntArrayRef(sizes, 3) : IntArrayRef(sizes + 1, 2)));
@@ -127,10 +120,11 @@ Error quantized_matmul_out(KernelContext& context, const Tensor& self, double se
       T* const to = out.mutable_data_ptr<T>() + b * m * n;
       for (int64_t j = 0; j < n; ++j) {
         for (int64_t i = 0; i < k; ++i) {
-          column[i] = static_cast<int32_t>(right[i * n + j]) - b_zero;
+          column[i] = static_cast<int32_t>(right[i * n + j]) - of_right.zero_point;
         }
         for (int64_t i = 0; i < m; ++i) {
-          to[i * n + j] = static_cast<T>(requantize(wide_dot<S>(left + i * k, a_zero, column, k), scale, surplus));
+          to[i * n + j] =
+              static_cast<T>(requantize(wide_dot<S>(left + i * k, of_left.zero_point, column, k), scale, surplus));
         }
       }
     }

@@ -8,17 +8,10 @@
 namespace et::kernels::quantized {
 namespace {
 
-struct Input {
-  float scale = 0;
-  int32_t zero_point = 0;
-};
-
-Error check_input(const char* op, const Tensor& self, double scale, int64_t zero_point, const Tensor& out,
-                  Input* input) {
+Result<Affine> check_input(const char* op, const Tensor& self, double scale, int64_t zero_point, const Tensor& out) {
   ET_RETURN_IF_ERROR(check_activation(op, "self", self));
   ET_RETURN_IF_ERROR(check_activation(op, "out", out, &self));
-  ET_RETURN_IF_ERROR(check_scale(op, "self_scale", scale, &input->scale));
-  return check_zero_point(op, "self_zero_point", self.scalar_type(), zero_point, &input->zero_point);
+  return Affine::make(op, "self", self.scalar_type(), scale, zero_point);
 }
 
 /// Images as planes of rows and columns.
@@ -43,7 +36,7 @@ struct Planes {
 /// Averages windows: rows(o) and columns(o) give the window of output row or column o; divisor(rows, columns) what its
 /// sum is divided by.
 template <typename Rows, typename Columns, typename Divisor>
-Error average(KernelContext& context, const char* op, const Tensor& self, const Input& input,
+Error average(KernelContext& context, const char* op, const Tensor& self, const Affine& input,
               const Requantizer& requantize, const Tensor& out, const Rows& rows, const Columns& columns,
               const Divisor& divisor) {
   const Planes from(self), to(out);
@@ -85,8 +78,7 @@ Error quantized_mean_out(KernelContext& context, const Tensor& self, double self
                          IntArrayRef dim, bool keepdim, double output_scale, int64_t output_zero_point,
                          int64_t output_min, int64_t output_max, Tensor& out) {
   constexpr const char* kOp = "et::quantized_mean";
-  Input input;
-  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_TRY(const Affine input, check_input(kOp, self, self_scale, self_zero_point, out));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   portable::Reduction reduction;
@@ -112,8 +104,7 @@ Error quantized_avg_pool2d_out(KernelContext& context, const Tensor& self, doubl
                                bool count_include_pad, std::optional<int64_t> divisor_override, double output_scale,
                                int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
   constexpr const char* kOp = "et::quantized_avg_pool2d";
-  Input input;
-  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_TRY(const Affine input, check_input(kOp, self, self_scale, self_zero_point, out));
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
@@ -137,8 +128,7 @@ Error quantized_adaptive_avg_pool2d_out(KernelContext& context, const Tensor& se
                                         int64_t output_zero_point, int64_t output_min, int64_t output_max,
                                         Tensor& out) {
   constexpr const char* kOp = "et::quantized_adaptive_avg_pool2d";
-  Input input;
-  ET_RETURN_IF_ERROR(check_input(kOp, self, self_scale, self_zero_point, out, &input));
+  ET_TRY(const Affine input, check_input(kOp, self, self_scale, self_zero_point, out));
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 3, 4));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));

@@ -58,7 +58,7 @@ Error quantized_softmax_out(KernelContext& context, const Tensor& self, double s
   ET_RETURN_IF_ERROR(check_rank(kOp, "self", self, 1, static_cast<int64_t>(portable::kMaxRank)));
   ET_RETURN_IF_ERROR(normalize_dim(kOp, dim, self.dim(), &dim));
   float scale = 0;
-  ET_RETURN_IF_ERROR(check_scale(kOp, "self_scale", self_scale, &scale));
+  ET_RETURN_IF_ERROR(check_scale(kOp, "self", self_scale, &scale));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_RETURN_IF_ERROR(resize_tensor(context, out, self.sizes()));

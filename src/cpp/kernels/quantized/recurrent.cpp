@@ -19,21 +19,18 @@ Error check_sum(const QuantizedRecurrentCall& call, float product_scale, float i
 
 Error check_parameters(const QuantizedRecurrentCall& call, RecurrentPlan* plan) {
   const ScalarType dtype = call.input->scalar_type();
-  int32_t zero_point = 0, low = 0, high = 0;
-  ET_RETURN_IF_ERROR(check_scale(call.op, "input_scale", call.input_scale, &plan->input.scale));
-  ET_RETURN_IF_ERROR(check_zero_point(call.op, "input_zero_point", dtype, call.input_zero_point, &zero_point));
-  plan->input.zero_point = static_cast<float>(zero_point);
-  float hidden_scale = 0;
-  ET_RETURN_IF_ERROR(check_scale(call.op, "hidden_scale", call.state.scale, &hidden_scale));
-  ET_RETURN_IF_ERROR(
-      check_zero_point(call.op, "hidden_zero_point", dtype, call.state.zero_point, &plan->state_zero_point));
-  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_min", dtype, call.state.min, &low));
-  ET_RETURN_IF_ERROR(check_zero_point(call.op, "hidden_max", dtype, call.state.max, &high));
+  ET_TRY(const Affine input, Affine::make(call.op, "input", dtype, call.input_scale, call.input_zero_point));
+  plan->input = {input.scale, static_cast<float>(input.zero_point)};
+  ET_TRY(const Affine hidden, Affine::make(call.op, "hidden", dtype, call.state.scale, call.state.zero_point));
+  plan->state_zero_point = hidden.zero_point;
+  int32_t low = 0, high = 0;
+  ET_RETURN_IF_ERROR(check_integer(call.op, "hidden", "min", dtype, call.state.min, &low));
+  ET_RETURN_IF_ERROR(check_integer(call.op, "hidden", "max", dtype, call.state.max, &high));
   ET_CHECK_OR_RETURN(low <= high, InvalidArgument, "%s: hidden_min %d is above hidden_max %d", call.op, low, high);
   plan->state = {static_cast<float>(1.0 / call.state.scale), static_cast<float>(plan->state_zero_point),
                  static_cast<float>(low), static_cast<float>(high)};
   ET_TRY(plan->product, Requantizer::make(call.op, *call.input, call.product));
-  ET_TRY(plan->scales, ProductScales::make(call.op, hidden_scale, *call.weight_scales, plan->product.scale()));
+  ET_TRY(plan->scales, ProductScales::make(call.op, hidden.scale, *call.weight_scales, plan->product.scale()));
   plan->products = {plan->product.scale(), static_cast<float>(plan->product.zero_point())};
   return call.gates == 4 ? check_sum(call, plan->product.scale(), plan->input.scale, plan) : Error::Ok;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/rounding.h"
 #include "kernels/optimized/amx/tiles.h"
 
 namespace et::kernels::optimized::amx {
@@ -22,8 +23,8 @@ struct PlaneTiles {
 
   int64_t planes;
 
-  int64_t tiles() const { return (planes + kMostPlanes - 1) / kMostPlanes; }
-  int64_t of_tile() const { return (planes + tiles() - 1) / tiles(); }
+  int64_t tiles() const { return divide_up(planes, kMostPlanes); }
+  int64_t of_tile() const { return divide_up(planes, tiles()); }
   int64_t first_of(int64_t tile) const {
     const int64_t first = tile * of_tile();
     return first + of_tile() > planes ? planes - of_tile() : first;

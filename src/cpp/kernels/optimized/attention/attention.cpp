@@ -9,6 +9,7 @@
 
 #include "kernels/optimized/vec/every_target-inl.h"
 
+#include "base/rounding.h"
 #include "kernels/optimized/attention/online_softmax-inl.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
@@ -312,12 +313,12 @@ template Result<AttentionMask<float>> mask_of<float>(KernelContext&, const Optio
 
 AttentionTasks::AttentionTasks(const AttentionShape& shape, const threads::ThreadPool* pool, size_t row_step) {
   const size_t threads = pool == nullptr ? 1 : pool->num_threads(), heads = shape.all_heads();
-  cuts = threads == 1 || heads >= 2 * threads ? 1 : (2 * threads + heads - 1) / heads;
-  rows = (shape.rows + cuts - 1) / cuts;
+  cuts = threads == 1 || heads >= 2 * threads ? 1 : divide_up(2 * threads, heads);
+  rows = divide_up(shape.rows, cuts);
   constexpr size_t kMaxRows = 192;
-  rows = (rows + row_step - 1) / row_step * row_step;
+  rows = round_up(rows, row_step);
   rows = std::min({rows, kMaxRows, shape.rows});
-  cuts = (shape.rows + rows - 1) / rows;
+  cuts = divide_up(shape.rows, rows);
   count = heads * cuts;
   const double work = static_cast<double>(heads * shape.rows * shape.value_depth) * static_cast<double>(shape.keys);
   groups = threads == 1 || work < 65536.0 ? 1 : std::min(count, 4 * threads);

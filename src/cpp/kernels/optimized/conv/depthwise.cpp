@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/conv/depthwise.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/table.h"
@@ -298,8 +299,6 @@ using runtime::PrepareContext;
 using namespace ops::arguments::et_convolution_clamp;
 
 constexpr size_t kMaxLanes = 16;
-
-size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 /// One item, or two, of no more than `most`.
 bool are_small(const EValue& list, int64_t most) {

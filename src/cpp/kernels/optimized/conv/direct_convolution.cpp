@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "kernels/optimized/amx/direct_tiles.h"
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/matmul/gemm_pairs.h"
@@ -319,7 +320,7 @@ DirectTile choose_tile(const DirectTiles& all, int64_t channels) {
   }
   const auto with_empty = [&](const DirectTile& tile) {
     const auto step = static_cast<int64_t>(tile.channels);
-    return (channels + step - 1) / step * step;
+    return round_up(channels, step);
   };
   DirectTile best = all.tiles[0];
   for (const size_t i : {1, 2}) {

@@ -2,6 +2,7 @@
 // and the right one is packed at the call.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "base/tensor_text.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/fitting.h"
@@ -65,7 +66,7 @@ void multiply_batches(KernelContext& context, threads::ThreadPool* pool, const M
   for (size_t n = begin; n < end && !context.cancelled(); ++n) {
     const float* const left = m.left + n * m.rows * m.depth;
     float* const out = m.out + n * m.rows * m.columns;
-    threads::parallel_for(pool, (m.columns + wide - 1) / wide, threads::grain_for(wide * m.depth),
+    threads::parallel_for(pool, divide_up(m.columns, wide), threads::grain_for(wide * m.depth),
                           [&](size_t first, size_t last) {
                             pack_matrix(product, m.right + n * m.depth * m.columns, first, last, filter);
                           });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "base/rounding.h"
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
@@ -166,8 +167,6 @@ bool has_high_tiles() {
 #endif
 }
 
-size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
-
 /// Columns that a product computes for `out_channels` of them.
 size_t computed_columns(size_t out_channels) { return round_up(out_channels, HWY_DYNAMIC_DISPATCH(HalfPixelLanes)()); }
 
@@ -191,7 +190,7 @@ void put_channels_innermost(const float* weight, size_t columns, size_t taps, si
 /// Tiles [begin, end) of the columns of all groups.
 void pack_tiles(const PackRequest& request, size_t begin, size_t end, float* reordered, float* packed) {
   const PixelProduct& p = *request.to;
-  const size_t wide = columns_of_a_tile(), depth = p.depth(), tiles = (p.out_channels + wide - 1) / wide;
+  const size_t wide = columns_of_a_tile(), depth = p.depth(), tiles = divide_up(p.out_channels, wide);
   for (size_t tile = begin; tile < end; ++tile) {
     const size_t group = tile / tiles, first = tile % tiles * wide;
     const size_t columns = std::min(wide, p.out_channels - first);
@@ -215,7 +214,7 @@ Result<void*> create_filter(void* argument) {
   ET_TRY(void* const memory,
          request.context->shared()->memory().allocate(request.groups * p.group_floats * sizeof(float)));
   auto* const packed = static_cast<float*>(memory);
-  const size_t wide = columns_of_a_tile(), tiles = request.groups * ((p.out_channels + wide - 1) / wide);
+  const size_t wide = columns_of_a_tile(), tiles = request.groups * divide_up(p.out_channels, wide);
   const size_t tile_floats = wide * p.depth(), grain = threads::grain_for(tile_floats);
   threads::ThreadPool* const pool = request.context->pool();
   if (!request.taps_innermost) {
@@ -315,7 +314,7 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   constexpr size_t kChunk = 150'000;
   const size_t depth = product.in_channels, columns = product.out_channels;
   const size_t threads = pool == nullptr ? 1 : pool->num_threads();
-  const size_t strips = (pixels + kTilePixels - 1) / kTilePixels;
+  const size_t strips = divide_up(pixels, kTilePixels);
   constexpr size_t kLeastStrips = 4;  // of a chunk, so that what is left of the last tile weighs little
   if (strips >= 2 * kLeastStrips * threads || threads == 1) {
     const size_t worth = kChunk / (kTilePixels * depth * columns) + 1;
@@ -328,7 +327,7 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   const size_t wide = columns_of_a_tile();
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
   threads::parallel_for(
-      pool, (columns + wide - 1) / wide, kChunk / (pixels * depth * wide) + 1,
+      pool, divide_up(columns, wide), kChunk / (pixels * depth * wide) + 1,
       [&](size_t begin, size_t end) { multiply(product, windows_of_pixels(product), in, out, pixels, begin, end); });
 }
 

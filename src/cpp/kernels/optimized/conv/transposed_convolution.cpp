@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/pixel_product-inl.h"
 #include "kernels/optimized/vec/table.h"
@@ -159,7 +160,7 @@ Error prepare(PrepareContext& context, Arguments args, const EValue* min, const 
   p.kernel_w = static_cast<size_t>(weight.size(3));
   p.columns = p.kernel_w * p.out_channels;
   const size_t width = HWY_DYNAMIC_DISPATCH(PatchStrip)();
-  p.strips = (p.columns + width - 1) / width;
+  p.strips = divide_up(p.columns, width);
 
   const auto* const from_file = weight.const_data_ptr<float>();
   const bool taps_inside = is_row_major(*args[kWeight]);

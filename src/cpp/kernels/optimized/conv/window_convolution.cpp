@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/rounding.h"
 #include "kernels/optimized/conv/images.h"
 #include "kernels/optimized/conv/pixel_product.h"
 #include "kernels/optimized/vec/table.h"
@@ -194,7 +195,7 @@ void run_units(const WindowConvolution& w, const Plan& plan, const float* image,
       const PixelProduct product = w.product.group(g);
       const float* const in = from + g * product.in_channels;
       float* const to = out + unit * out_unit + g * product.out_channels;
-      const size_t tiles = (product.out_channels + columns_of_a_tile() - 1) / columns_of_a_tile();
+      const size_t tiles = divide_up(product.out_channels, columns_of_a_tile());
       const size_t step = w.has_large_filter() ? 1 : tiles;  // tiles of columns that a row meets at a time
       for (size_t tile = 0; tile < tiles; tile += step) {
         for (int64_t r = 0; r < rows; ++r) {

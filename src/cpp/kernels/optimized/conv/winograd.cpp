@@ -17,6 +17,7 @@
 #include <limits>
 #include <new>
 
+#include "base/rounding.h"
 #include "kernels/optimized/conv/clamped_convolution.h"
 #include "kernels/optimized/conv/winograd-inl.h"
 #include "kernels/optimized/move/strided_copy.h"
@@ -44,9 +45,6 @@ using namespace ops::arguments::et_convolution_clamp;
 constexpr size_t kMaxStrip = 32;  // two of the longest vectors
 /// Of the output, of a block. The planes that a filter reaches beyond them are transformed for each block anew.
 constexpr size_t kMostPlanes = 8;
-
-size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
-size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
 
 // ------------------------------------------------------------------------------------------------------------------
 // choice of the tile

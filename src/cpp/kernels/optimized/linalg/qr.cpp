@@ -2,6 +2,7 @@
 // Source: R. Schreiber, C. Van Loan, "A storage-efficient WY representation for products of Householder
 // transformations", 1989; G. Golub, C. Van Loan, "Matrix Computations", 5.1.6 and 5.2.3.
 
+#include "base/rounding.h"
 #include "kernels/optimized/linalg/dense.h"
 
 namespace et::kernels::optimized::linalg {
@@ -154,7 +155,7 @@ template <typename T>
 Error apply_reflectors(DenseWork<T>& work, const DenseOperand<T>& a, int64_t below, const T* tau, int64_t k,
                        const Dense<T>& c, bool reversed, bool onto_identity) {
   ET_TRY(Reflectors<T> block, Reflectors<T>::make(work, c.rows, c.cols));
-  const int64_t blocks = (k + kPanelWidth - 1) / kPanelWidth;
+  const int64_t blocks = divide_up(k, kPanelWidth);
   for (int64_t step = 0; step < blocks; ++step) {
     const int64_t start = (reversed ? step : blocks - 1 - step) * kPanelWidth;
     const int64_t count = std::min(kPanelWidth, k - start), top = start + below, rows = c.rows - top;

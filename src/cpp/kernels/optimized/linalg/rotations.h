@@ -8,6 +8,7 @@
 ///     rotations.flush(work);
 #pragma once
 
+#include "base/rounding.h"
 #include "kernels/optimized/linalg/dense.h"
 #include "threads/parallel.h"
 
@@ -51,7 +52,7 @@ class Rotations {
   /// Applies what has been kept.
   void flush(DenseWork<T>& work) {
     constexpr int64_t kColumns = 256 / sizeof(T);
-    const auto chunks = static_cast<size_t>((rows_.cols + kColumns - 1) / kColumns);
+    const auto chunks = static_cast<size_t>(divide_up(rows_.cols, kColumns));
     const auto elements = static_cast<size_t>(kColumns * used_ / 16);
     threads::parallel_for(work.context().pool(), chunks, threads::grain_for(elements), [&](size_t begin, size_t end) {
       for (size_t chunk = begin; chunk < end; ++chunk) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/amx/gemm_tiles.h"
 #include "kernels/optimized/amx/tiles.h"
 #include "kernels/optimized/matmul/gemm_block-inl.h"
@@ -226,15 +227,13 @@ ET_GEMM(Long, int64_t)
 
 namespace {
 
-size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
-
 /// Packs strips of rows or columns [start, start + count) of an operand for steps [k, k + depth). `room`: steps of a
 /// strip.
 template <typename P, typename Pack>
 void pack_panel(threads::ThreadPool* pool, Pack pack, const void* state, size_t k, size_t depth, size_t room,
                 size_t start, size_t count, size_t width, P* out) {
   threads::parallel_for(
-      pool, (count + width - 1) / width, threads::grain_for(2 * depth * width), [&](size_t begin, size_t end) {
+      pool, divide_up(count, width), threads::grain_for(2 * depth * width), [&](size_t begin, size_t end) {
         for (size_t i = begin; i < end; ++i) {
           const size_t first = i * width;
           pack(state, k, depth, start + first, std::min(width, count - first), width, out + first * room);
@@ -248,8 +247,8 @@ void multiply_panels(threads::ThreadPool* pool, void (*multiply_block)(const Gem
                      const GemmBlock<T, P>& panels, size_t strip_rows, size_t strip_columns) {
   const size_t block_rows = 8 * strip_rows;
   const size_t block_columns = 8 * strip_columns;
-  const size_t down = (panels.rows + block_rows - 1) / block_rows;
-  const size_t across = (panels.columns + block_columns - 1) / block_columns;
+  const size_t down = divide_up(panels.rows, block_rows);
+  const size_t across = divide_up(panels.columns, block_columns);
   const size_t work = block_rows * block_columns * panels.depth / 16;  // a vector instruction does 16 products or so
   threads::parallel_for(pool, down * across, threads::grain_for(work), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "base/rounding.h"
 #include "threads/parallel.h"
 
 namespace et::kernels::optimized::move {
@@ -304,7 +305,7 @@ void copy_elements(KernelContext& context, const Window& from, const Window& to)
     // Tiles of the crossing dimension are the first loop around, so that threads share one large transpose too.
     Loop around[runtime::kMaxRank];
     size_t count = 0;
-    const size_t tiles = (cross.size + kTile - 1) / kTile;
+    const size_t tiles = divide_up(cross.size, kTile);
     around[count++] = {tiles, static_cast<int64_t>(kTile) * cross.from, static_cast<int64_t>(kTile) * cross.to};
     size_t iterations = tiles;
     for (size_t i = 1; i < loops.count; ++i) {

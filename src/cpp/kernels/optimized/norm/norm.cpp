@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_tensors.h"
 #include "kernels/optimized/vec/table.h"
@@ -254,7 +255,7 @@ struct ChannelsLastGroupNorm {
 
   /// Pixels of a block, which the first cache holds.
   size_t block() const { return std::max<size_t>(4096 / channels, 8); }
-  size_t blocks() const { return (spatial + block() - 1) / block(); }
+  size_t blocks() const { return divide_up(spatial, block()); }
   size_t pixels_of(size_t b) const { return std::min(block(), spatial - b * block()); }
 };
 

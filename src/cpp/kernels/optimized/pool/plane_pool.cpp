@@ -11,6 +11,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/pool/image_pool.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
@@ -179,7 +180,7 @@ template <typename T, typename Combine>
 void pool_row(const PoolLoops<T>& loops, const PoolRow& row, const T* x, const Direction& d, T neutral,
               const Combine& combine, T* y) {
   const int64_t reach = (d.kernel - 1) * d.dilation;
-  const int64_t first = std::min((d.padding + d.stride - 1) / d.stride, d.out);
+  const int64_t first = std::min(divide_up(d.padding, d.stride), d.out);
   const int64_t room = d.in + d.padding - reach - 1;
   const int64_t last = std::max(first, std::min(room < 0 ? 0 : room / d.stride + 1, d.out));
   const auto window_of = [&](int64_t i) {

@@ -9,6 +9,7 @@
 //
 // Keys and values are packed once a head, for all tasks that meet it (attention/attention.h). On other processors they
 // become floats, and attention is that of floats.
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/attention_quads.h"
 #include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/quantized/pointwise.h"
@@ -20,6 +21,7 @@ namespace et::kernels::optimized::quantized {
 namespace {
 
 using attention::AttentionShape;
+using kernels::quantized::Affine;
 using kernels::quantized::Requantizer;
 
 constexpr const char* kOp = "et::quantized_attention";
@@ -28,7 +30,7 @@ constexpr const char* kOp = "et::quantized_attention";
 struct Call {
   AttentionShape shape;
   const Tensor &query_tensor, &key_tensor, &value_tensor, &out;
-  AffineBytes query, key, value;
+  Affine query, key, value;
   attention::AttentionMask<float> mask;
   bool is_causal;
   double scale;
@@ -128,7 +130,7 @@ Error attend_as_floats(KernelContext& context, const Call& call) {
   ET_TRY(void* const memory, context.allocate_temp(parts.nbytes()));
   auto* const base = static_cast<char*>(memory);
   const auto floats_at = [&](size_t at) { return reinterpret_cast<float*>(base + at); };
-  const auto convert = [&](const Tensor& from, const AffineBytes& bytes, float* to) {
+  const auto convert = [&](const Tensor& from, const Affine& bytes, float* to) {
     pointwise::PointwiseBlock block{};
     block.a = static_cast<double>(bytes.zero_point), block.b = static_cast<double>(bytes.scale);
     run_loop(context, dequantize_loop(from.scalar_type()), from, to, sizeof(float), block);
@@ -154,15 +156,10 @@ Error quantized_attention_out(KernelContext& context, const Tensor& query, doubl
                               double value_scale, int64_t value_zero_point, const OptionalTensor& attn_mask,
                               bool is_causal, std::optional<double> scale, bool enable_gqa, double output_scale,
                               int64_t output_zero_point, int64_t output_min, int64_t output_max, Tensor& out) {
-  const auto affine = [&](const char* scale_name, double given, const char* zero_name, int64_t zero_point,
-                          AffineBytes* to) -> Error {
-    ET_RETURN_IF_ERROR(kernels::quantized::check_scale(kOp, scale_name, given, &to->scale));
-    return kernels::quantized::check_zero_point(kOp, zero_name, out.scalar_type(), zero_point, &to->zero_point);
-  };
-  AffineBytes of_query{}, of_key{}, of_value{};
-  ET_RETURN_IF_ERROR(affine("query_scale", query_scale, "query_zero_point", query_zero_point, &of_query));
-  ET_RETURN_IF_ERROR(affine("key_scale", key_scale, "key_zero_point", key_zero_point, &of_key));
-  ET_RETURN_IF_ERROR(affine("value_scale", value_scale, "value_zero_point", value_zero_point, &of_value));
+  const ScalarType dtype = out.scalar_type();
+  ET_TRY(const Affine of_query, Affine::make(kOp, "query", dtype, query_scale, query_zero_point));
+  ET_TRY(const Affine of_key, Affine::make(kOp, "key", dtype, key_scale, key_zero_point));
+  ET_TRY(const Affine of_value, Affine::make(kOp, "value", dtype, value_scale, value_zero_point));
   ET_TRY(const Requantizer requantizer,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
   ET_TRY(const AttentionShape shape, attention::shape_of(kOp, query, key, value, attn_mask, enable_gqa));

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/rounding.h"
 #include "kernels/optimized/attention/online_softmax-inl.h"
 #include "kernels/optimized/quantized/quad_sums-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"

@@ -7,19 +7,12 @@
 ///     attend_rows(task);                 // any number at a time
 #pragma once
 
+#include "base/rounding.h"
 #include "kernels/optimized/amx/quad_tiles.h"
 #include "kernels/optimized/attention/attention.h"
 #include "kernels/quantized/affine.h"
 
 namespace et::kernels::optimized::quantized {
-
-/// Integers that stand for scale * (q - zero_point).
-struct AffineBytes {
-  float scale;
-  int32_t zero_point;
-};
-
-inline size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 /// Keys and values of a head, packed: columns in panels, quads of the depth one after another, as tiles and vectors of
 /// quads read them.
@@ -50,8 +43,8 @@ struct QuantizedTask : attention::AttentionRows<float> {
   const int32_t* key_terms;
   const int8_t* packed_values;
   const PackedHeads* heads;
-  uint8_t flip_unsigned;  // makes unsigned bytes of the elements
-  AffineBytes values;     // as signed bytes
+  uint8_t flip_unsigned;              // makes unsigned bytes of the elements
+  kernels::quantized::Affine values;  // as signed bytes
   const kernels::quantized::Requantizer* requantizer;
   uint8_t* rows;     // [count up to whole kRowBlock, padded_depth] scratch
   uint8_t* weights;  // [2 kRowBlock, attention::kKeyBlock] scratch: the high and the low bytes of a row's in turn

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/quad_chains.h"
 #include "kernels/optimized/quantized/row_results-inl.h"
 #include "kernels/optimized/vec/even_tiles-inl.h"
@@ -170,7 +171,7 @@ void multiply_tile(const IntegerProduct& p, const uint8_t* x, const char* packed
 
 /// Panels [begin, end) of a block's group.
 void ChainPanels(const IntegerProduct& p, const IntegerBlock& block) {
-  const size_t lanes = hn::Lanes(SumTag()), vectors = (p.columns + lanes - 1) / lanes;
+  const size_t lanes = hn::Lanes(SumTag()), vectors = divide_up(p.columns, lanes);
   const size_t record = chain_nbytes(p.quads(), lanes), row_nbytes = chain_row_nbytes(p);
   for (size_t panel = block.begin; panel < block.end; ++panel) {
     const size_t last = HWY_MIN((panel + 1) * kPanelVectors, vectors);

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -173,7 +174,7 @@ HWY_INLINE void quad_row(const QuantizedDepthwise& w, const int8_t* const* rows,
   const hn::Repartition<int8_t, decltype(d8)> di8;
   const hn::Repartition<int16_t, decltype(d8)> d16;
   const hn::Repartition<int32_t, decltype(d8)> d32;
-  constexpr size_t kSums = (kWidth + kStride - 1) / kStride;  // outputs that a column is under
+  constexpr size_t kSums = divide_up(kWidth, kStride);  // outputs that a column is under
   constexpr size_t kQuarter = kLanes / 4;
   using Sum = hn::Vec<decltype(d32)>;
   const int8_t* const weights = w.quad_weights + before * 4 * kWidth * kQuads;
@@ -415,7 +416,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
   }
   ET_RETURN_IF_ERROR(runtime::offer_work(state, work_of_integers(args), ops::kKernelCosts));
   w.group = HWY_DYNAMIC_DISPATCH(QuantizedDepthwiseGroup)();
-  w.groups = (w.channels + w.group - 1) / w.group;
+  w.groups = divide_up(w.channels, w.group);
   ET_RETURN_IF_ERROR(add_pixel_beside(context, w.group, &w));
   ET_RETURN_IF_ERROR(takes_quads(w) ? pack_quads(context, args, &w) : pack(context, args, &w));
   return keep_plan(context, args, w, state);

@@ -22,6 +22,7 @@
 #include <new>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/integer_product.h"
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/quantized/quad_sums-inl.h"
@@ -43,7 +44,7 @@ struct DynamicWeight : IntegerWeight {
   /// Columns of a group with zeros behind, which whole steps take.
   size_t padded_group() const {
     const size_t step = is_packed ? 8 : 4;
-    return (group + step - 1) / step * step;
+    return round_up(group, step);
   }
   /// What integers are less than as they are packed.
   int32_t offset() const { return is_packed ? 8 : 128; }
@@ -288,7 +289,7 @@ Result<void*> pack(void* argument) {
   const DynamicWeight& w = *packing.weight;
   const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
   const size_t group_bytes = w.group_bytes(lanes);
-  const size_t nbytes = (w.n + lanes - 1) / lanes * w.groups * group_bytes;
+  const size_t nbytes = divide_up(w.n, lanes) * w.groups * group_bytes;
   threads::ThreadPool* const pool = packing.context->pool();
   const size_t chunks = threads::chunks_for(pool, w.n, threads::grain_for(w.k));
   const std::unique_ptr<int8_t[]> unpacked(new (std::nothrow) int8_t[w.is_packed ? chunks * w.k : 1]);
@@ -395,11 +396,11 @@ Error multiply(KernelContext& context, void* started, const float* x, float* out
   }
   const size_t lanes = HWY_DYNAMIC_DISPATCH(DynamicLanes)();
   const size_t tile = 4;  // blocks, so that no thread is left with one
-  const size_t blocks = (w.n + lanes - 1) / lanes;
+  const size_t blocks = divide_up(w.n, lanes);
   const auto blocks_of = HWY_DYNAMIC_POINTER(DynamicBlocks);
   constexpr size_t kProducts = 16;  // in the time of one of floats
   threads::parallel_for(
-      context, (blocks + tile - 1) / tile, threads::grain_for(w.k * product.x.rows * tile * lanes / kProducts),
+      context, divide_up(blocks, tile), threads::grain_for(w.k * product.x.rows * tile * lanes / kProducts),
       [&](size_t begin, size_t end) { blocks_of(product, begin * tile, std::min(end * tile, blocks)); });
   return Error::Ok;
 }

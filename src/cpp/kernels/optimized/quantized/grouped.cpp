@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/convolution.h"
 #include "kernels/optimized/quantized/output-inl.h"
 #include "kernels/optimized/vec/priorities.h"
@@ -182,7 +183,7 @@ bool fits(const PrepareContext& context, Arguments args, QuantizedGrouped* w) {
   w->channels = static_cast<size_t>(channels);
   w->group = static_cast<size_t>(group);
   w->taps = static_cast<size_t>(w->kernel_h * w->kernel_w);
-  w->pieces = (w->channels + kGroupedLanes - 1) / kGroupedLanes;
+  w->pieces = divide_up(w->channels, kGroupedLanes);
   return (group == 4 || group == 8) && channels % group == 0 && channels > group && w->channels >= kGroupedLanes &&
          args[kGroups]->number_as_int() == channels / group && weight.size(0) == channels && w->taps <= kMaxGroupedTaps;
 }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/integer_loops.h"
 #include "kernels/optimized/quantized/quad_chains.h"
 #include "numerics/nibbles.h"
@@ -47,7 +48,7 @@ struct Packing {
   size_t lanes;
   const runtime::PrepareContext* context;
 
-  size_t vectors() const { return (product->columns + lanes - 1) / lanes; }  // of a group
+  size_t vectors() const { return divide_up(product->columns, lanes); }  // of a group
   /// One column of the matrix in the order of a window.
   void read(size_t column, int8_t* buffer, int8_t* to) const {
     const size_t depth = product->depth(), taps = product->taps, channels = product->group_channels();
@@ -372,13 +373,13 @@ Error multiply_windows(KernelContext& context, const IntegerProduct& p, size_t w
   const IntegerLoop loop = loop_of(p);
   const size_t rows = p.form == IntegerForm::kPatches ? num_patches(p, windows) : windows;
   const size_t wide = kPanelVectors * integer_lanes();
-  const size_t panels = (p.columns + wide - 1) / wide;
+  const size_t panels = divide_up(p.columns, wide);
   const size_t least = p.form == IntegerForm::kPatches ? kLeastRows / 3 : kLeastRows;
   const size_t touched = p.form == IntegerForm::kBytes ? byte_row_touched(p) : loop.row_nbytes;
   const size_t of_part = loop.line == 0 ? rows : static_cast<size_t>(p.out_h * p.out_w);
   const size_t wanted = std::min(of_part, std::max(kBlockBytes / touched, least));
   const size_t block = loop.line == 0 ? wanted : std::max(wanted / loop.line, size_t{1}) * loop.line;
-  const size_t of_a_part = (of_part + block - 1) / block;
+  const size_t of_a_part = divide_up(of_part, block);
   const size_t blocks = rows / of_part * of_a_part, units = p.groups * blocks * panels;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t worth = windows * p.groups * p.columns * p.depth() / kWorthSharing + 1;

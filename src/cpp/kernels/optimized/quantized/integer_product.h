@@ -13,6 +13,7 @@
 
 #include <limits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/convolution.h"
 
 namespace et::kernels::optimized::quantized {
@@ -89,7 +90,7 @@ struct StrideRow {
   size_t in_step, out_step, h_step, w_step;  ///< elements between neighbours of the filter
 
   size_t taps_h() const { return row < kernel_h ? (kernel_h - row + stride_h - 1) / stride_h : 1; }
-  size_t taps_w() const { return (kernel_w + stride_w - 1) / stride_w; }
+  size_t taps_w() const { return divide_up(kernel_w, stride_w); }
   /// [taps, channels] of a column.
   void read(const int8_t* filter, size_t column, size_t channels, int8_t* to) const;
   /// Names it among all rows of filters; sizes are at most kMost.

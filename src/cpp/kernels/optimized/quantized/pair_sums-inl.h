@@ -12,6 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/integer_loops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -64,7 +65,7 @@ HWY_INLINE void add_pairs(const int16_t* x, size_t stride, size_t pairs, const W
 template <class Body>
 HWY_INLINE void for_panels(const IntegerProduct& p, const IntegerBlock& block, const Body& body) {
   const size_t lanes = hn::Lanes(SumTag()), wide = kPanelVectors * lanes;
-  const size_t padded = (p.columns + lanes - 1) / lanes * lanes;
+  const size_t padded = round_up(p.columns, lanes);
   for (size_t panel = block.begin; panel < block.end; ++panel) {
     const size_t first = panel * wide, count = HWY_MIN(wide, p.columns - first);
     const size_t column = block.group * padded + first;

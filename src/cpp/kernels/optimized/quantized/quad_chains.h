@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/rounding.h"
+
 namespace et::kernels::optimized::quantized {
 
 /// One more would take a register too many of the sixteen that AVX2 has.
@@ -33,9 +35,7 @@ struct ChainHeader {
 };
 
 constexpr size_t kChainAlignment = 64;
-constexpr size_t aligned_to_chain(size_t nbytes) {
-  return (nbytes + kChainAlignment - 1) / kChainAlignment * kChainAlignment;
-}
+constexpr size_t aligned_to_chain(size_t nbytes) { return round_up(nbytes, kChainAlignment); }
 /// Where each quad stands in a row: quad * kForms + form, u16 [quads].
 constexpr size_t chain_places_offset() { return aligned_to_chain(sizeof(ChainHeader)); }
 /// The weights, i8 [quads][columns][4], in the form of their place.

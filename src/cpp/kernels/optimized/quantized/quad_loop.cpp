@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/pair_sums-inl.h"
 #include "kernels/optimized/quantized/quad_sums-inl.h"
 #include "kernels/optimized/quantized/row_results-inl.h"
@@ -331,7 +332,7 @@ QuadLines::QuadLines(const IntegerProduct& p) {
   const int64_t pixels = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
   const size_t nbytes = static_cast<size_t>(pixels) * p.channels;
   const size_t unit = unit_of_quads() == 1 ? 64 : static_cast<size_t>(p.stride_w) * p.channels;
-  pitch = (nbytes + unit - 1) / unit * unit;
+  pitch = round_up(nbytes, unit);
   pitch += pitch % 1024 == 0 ? unit : 0;  // lines do not meet in one set of a cache
 }
 bool QuadLines::fit(const IntegerProduct& p) {
@@ -343,7 +344,7 @@ bool QuadLines::fit(const IntegerProduct& p) {
 size_t QuadLines::padded_run(const IntegerProduct& p) {
   constexpr size_t kMost = 4096;  // so is kernel_w: 12 bits of a key
   const size_t unit = 4 * unit_of_quads();
-  const size_t width = p.run_taps() * p.channels, padded = (width + unit - 1) / unit * unit;
+  const size_t width = p.run_taps() * p.channels, padded = round_up(width, unit);
   // A third more products at most, 3 numbers to 4, 9 to 12. Those of tiles are cheap, above all where they are few:
   // to write their sums takes longer.
   const bool is_worth_it = unit == 4 ? 3 * padded <= 4 * width : padded <= (p.runs() <= 4 ? 8 : 4) * width;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/rounding.h"
 #include "kernels/optimized/quantized/integer_weight.h"
 #include "kernels/optimized/vec/table.h"
 #include "ops/signatures/quantized/op_weight_only.h"
@@ -168,7 +169,7 @@ void IntegerRows(const WeightOnlyProduct& p, size_t begin, size_t end) {
     const size_t outputs = HWY_MIN(kOutputs, p.n - n);
     for (size_t first = 0; first < p.k; first += kPiece) {
       const size_t count = HWY_MIN(kPiece, p.k - first);
-      const size_t padded = HWY_MIN((count + lanes - 1) / lanes * lanes, kPiece);
+      const size_t padded = HWY_MIN(round_up(count, lanes), kPiece);
       for (size_t o = 0; o < kOutputs; ++o) {
         float* const to = weights + o * kPiece;
         size_t filled = 0;
@@ -201,7 +202,7 @@ size_t RowStep(bool is_packed) { return hn::Lanes(Tag()) * (is_packed ? 2 : 1); 
 /// behind.
 void SplitRow(const float* x, size_t count, float* to) {
   const size_t step = RowStep(true);
-  for (size_t i = 0; i < (count + step - 1) / step * step; ++i) {
+  for (size_t i = 0; i < round_up(count, step); ++i) {
     to[i / step * step + i % 2 * (step / 2) + i % step / 2] = i < count ? x[i] : 0.0f;
   }
 }
@@ -429,7 +430,7 @@ Error multiply(KernelContext& context, void* started, const float* x, float* out
   }
   const auto rows = is_one_row(product) ? HWY_DYNAMIC_POINTER(IntegerRow) : HWY_DYNAMIC_POINTER(IntegerRows);
   // Making floats of a number takes about as long as multiplying it twice.
-  threads::parallel_for(context, (product.n + kOutputs - 1) / kOutputs,
+  threads::parallel_for(context, divide_up(product.n, kOutputs),
                         threads::grain_for(product.k * (product.m + 2) * kOutputs / 4),
                         [&](size_t begin, size_t end) { rows(product, begin, end); });
   return Error::Ok;

@@ -8,6 +8,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
@@ -188,7 +189,7 @@ void fill(KernelContext& context, const Tensor& out, bool normal, const Paramete
   HWY_EXPORT_T(Scale, ScaleNumbers<T>);
   const auto scale_numbers = HWY_DYNAMIC_POINTER_T(Scale);
   const bool scaled = mean.tensor != nullptr || std.tensor != nullptr || mean.value != 0.0 || std.value != 1.0;
-  const size_t pieces = (numel + kRandomPiece - 1) / kRandomPiece;
+  const size_t pieces = divide_up(numel, kRandomPiece);
   threads::parallel_for(context, pieces, 4, [&](size_t begin, size_t end) {
     alignas(64) T numbers[kRandomPiece + kRandomSlack];
     alignas(64) double means[kRandomPiece], stds[kRandomPiece];

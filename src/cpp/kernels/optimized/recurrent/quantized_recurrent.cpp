@@ -18,6 +18,7 @@
 #include <new>
 #include <optional>
 
+#include "base/rounding.h"
 #include "kernels/optimized/recurrent/step_packing.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/math-inl.h"
@@ -407,7 +408,7 @@ Error prepare(PrepareContext& context, Arguments args, void** state) {
 
   ET_TRY(void* const memory, context.allocate(sizeof(StepsState), alignof(StepsState)));
   auto* const made = new (memory) StepsState{};
-  made->strips = (packing.hidden + lanes - 1) / lanes;
+  made->strips = divide_up(packing.hidden, lanes);
   made->padded = made->strips * lanes;
   ET_TRY(made->packed.weight, packed_steps(context, packing));
   const size_t count = made->padded * kGates;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/recurrent/recurrent_cells.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/prepared.h"
@@ -361,7 +362,7 @@ struct Sharing {
 
 Sharing share(const RecurrentShape& s, size_t threads) {
   const auto batch = static_cast<size_t>(s.batch);
-  const size_t least_groups = (batch + kGroup - 1) / kGroup;
+  const size_t least_groups = divide_up(batch, kGroup);
   const Sharing alone{least_groups, 1, 1, false};
   double products = 0;
   for (int64_t layer = 0; layer < s.layers; ++layer) {
@@ -389,7 +390,7 @@ Error run_layers(KernelContext& context, const Run& run, const float* in, float*
   threads::ThreadPool* const pool = context.pool();
   const Sharing sharing = share(s, pool == nullptr ? 1 : pool->num_threads());
   const auto batch = static_cast<size_t>(s.batch);
-  const size_t scratch_each = scratch_size(s, (batch + sharing.groups - 1) / sharing.groups);
+  const size_t scratch_each = scratch_size(s, divide_up(batch, sharing.groups));
   const size_t between_size = s.layers == 1 ? 0 : static_cast<size_t>(s.rows * s.directions * s.state);
   const size_t betweens = s.layers > 2 ? 2 : 1;
   ET_TRY(void* const memory,

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -162,7 +163,7 @@ void step_strips(const CellStep& s, size_t begin, size_t end) {
   const Tag d;
   const size_t lanes = hn::Lanes(d);
   const size_t width = kGates * lanes;
-  const size_t padded = (s.hidden + lanes - 1) / lanes * lanes;
+  const size_t padded = round_up(s.hidden, lanes);
   for (size_t strip = begin; strip < end; ++strip) {
     const float* const weight = s.weight + strip * s.depth * width;
     const size_t first = strip * lanes;

@@ -5,6 +5,7 @@
 ///     ET_TRY(const int8_t* const packed, packed_steps(context, packing));   // [strips, depth / 4, gates, lanes, 4]
 #pragma once
 
+#include "base/rounding.h"
 #include "runtime/kernel.h"
 
 namespace et::kernels::optimized::recurrent {
@@ -14,7 +15,7 @@ struct StepPacking {
   size_t gates, hidden, lanes;
 
   size_t depth() const { return (hidden + 3) / 4 * 4; }
-  size_t size() const { return (hidden + lanes - 1) / lanes * gates * lanes * depth(); }
+  size_t size() const { return divide_up(hidden, lanes) * gates * lanes * depth(); }
   size_t rows() const { return gates * hidden; }
   /// Row n of the weight; `memory` has room for one, and is used where rows are packed.
   const int8_t* row(size_t n, int8_t* memory) const;

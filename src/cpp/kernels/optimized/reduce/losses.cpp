@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
@@ -156,9 +157,9 @@ Error run(KernelContext& context, Loss loss, double number_given, const Tensor& 
     return Error::Ok;
   }
   ET_RETURN_IF_ERROR(resize_tensor(context, out, {}));
-  const size_t chunks = (count + kChunk - 1) / kChunk;
-  const size_t length = std::max<size_t>(1, (chunks + kParts - 1) / kParts) * kChunk;
-  const size_t parts = (count + length - 1) / length;
+  const size_t chunks = divide_up(count, kChunk);
+  const size_t length = std::max<size_t>(1, divide_up(chunks, kParts)) * kChunk;
+  const size_t parts = divide_up(count, length);
   double sums[kParts] = {};
   threads::parallel_for(context, parts, threads::grain_for(kCost * length), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/rounding.h"
 #include "kernels/optimized/reduce/reduction.h"
 #include "kernels/optimized/vec/priorities.h"
 #include "kernels/optimized/vec/table.h"
@@ -62,7 +63,7 @@ Error reduce(KernelContext& context, Reduction what, const Tensor& self, IntArra
                           [&](size_t begin, size_t end) { loops.rows(job, begin, end); });
     return Error::Ok;
   }
-  const size_t pieces = (shape.inner + kPieceColumns - 1) / kPieceColumns;
+  const size_t pieces = divide_up(shape.inner, kPieceColumns);
   const size_t work = shape.length * std::min(shape.inner, kPieceColumns);
   threads::parallel_for(context, shape.outer * pieces, threads::grain_for(work), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {

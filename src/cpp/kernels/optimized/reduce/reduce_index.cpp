@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
@@ -213,7 +214,7 @@ template <class T>
 void search_columns(const KernelContext& context, const Search& s, bool largest) {
   HWY_EXPORT_T(OfColumns, ExtremeColumns<T>);
   const auto of_columns = HWY_DYNAMIC_POINTER_T(OfColumns);
-  const size_t pieces = (s.inner + kColumns - 1) / kColumns;
+  const size_t pieces = divide_up(s.inner, kColumns);
   const size_t width = s.inner < kColumns ? s.inner : kColumns;
   threads::parallel_for(context, s.outer * pieces, threads::grain_for(s.length * width), [&](size_t begin, size_t end) {
     T buffer[kRows * kColumns];

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/float_runs.h"
 #include "kernels/optimized/vec/table.h"
@@ -179,7 +180,7 @@ void scan(KernelContext& context, bool product, const Tensor& self, const Tensor
     });
     return;
   }
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
+  const size_t pieces = divide_up(inner, kPiece);
   threads::parallel_for(context, outer * pieces, threads::grain_for(2 * length * std::min(inner, kPiece)),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end; ++i) {
@@ -205,7 +206,7 @@ void scan_small(KernelContext& context, bool product, const Tensor& self, const 
   auto* const y = static_cast<char*>(out.mutable_data_ptr());
   const auto columns_of_floats = columns_loop<float>();
   const auto piece_of_floats = HWY_DYNAMIC_POINTER(FloatPiece);
-  const size_t pieces = (inner + kPiece - 1) / kPiece;
+  const size_t pieces = divide_up(inner, kPiece);
   const size_t width = std::min(inner, kPiece);
   threads::parallel_for(context, outer * pieces, threads::grain_for(4 * length * width), [&](size_t begin, size_t end) {
     alignas(64) double totals[kPiece];

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/fitting.h"
 #include "kernels/optimized/vec/table.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
@@ -337,7 +338,7 @@ struct GridCall {
   float* out;           // [batch, channels, points]
   size_t batch, channels, pixels, points;
 
-  size_t chunks() const { return (points + kPoints - 1) / kPoints; }
+  size_t chunks() const { return divide_up(points, kPoints); }
   /// kPoints points of an image and its channels from `channel` on; the image as it lies.
   GridPart part(size_t image, size_t channel, size_t count, size_t chunk) const {
     const size_t first = chunk * kPoints, plane = image * channels + channel;
@@ -364,10 +365,10 @@ void sample_planes(KernelContext& context, const GridCall& call) {
 Error sample_rows(KernelContext& context, const GridCall& call) {
   constexpr size_t kStrip = 512;  // pixels
   const size_t width = std::min(call.channels, kChannels), image = (call.pixels + 1) * row_of(width);
-  const size_t blocks = (call.channels + width - 1) / width, all = call.batch * blocks;
+  const size_t blocks = divide_up(call.channels, width), all = call.batch * blocks;
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t together = std::clamp<size_t>(threads * kHeld / image, 1, all);
-  const size_t strips = (call.pixels + kStrip - 1) / kStrip;
+  const size_t strips = divide_up(call.pixels, kStrip);
   ET_TRY(void* const memory, context.allocate_temp(together * image * sizeof(float)));
   float* const copies = static_cast<float*>(memory);
   const auto bring = HWY_DYNAMIC_POINTER(BringInnermost);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "kernels/optimized/vec/transpose4-inl.h"
 #include "threads/parallel.h"
 
@@ -272,7 +273,7 @@ void pack(const SparseProduct& product, SparseStrip& strip, float* memory) {
 
 /// Each task packs strips of its own, one after the other, and multiplies all rows by them.
 Error share_positions(KernelContext& context, const SparseProduct& product, size_t width, size_t tasks) {
-  const size_t strips = (product.positions + width - 1) / width;
+  const size_t strips = divide_up(product.positions, width);
   const size_t strip_floats = product.left->weight.columns * width;
   ET_TRY(void* const memory, context.allocate_temp(tasks * strip_floats * sizeof(float)));
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyStrip);
@@ -293,7 +294,7 @@ Error share_rows(KernelContext& context, const SparseProduct& product, size_t wi
   const size_t columns = product.left->weight.columns;
   ET_TRY(void* const memory, context.allocate_temp(columns * width * sizeof(float)));
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyStrip);
-  const size_t blocks = (product.rows + kHeldRows - 1) / kHeldRows;
+  const size_t blocks = divide_up(product.rows, kHeldRows);
   const size_t work = product.left->weight.num_values / product.left->weight.rows * kHeldRows * width / 16;
   for (size_t first = 0; first < product.positions; first += width) {
     ET_CHECK_OR_RETURN(!context.cancelled(), Cancelled, "sparse product: cancelled");
@@ -339,7 +340,7 @@ Error multiply_sparse(KernelContext& context, const SparseProduct& product) {
     return Error::Ok;
   }
   const size_t width = strip_width(product.left->weight.columns, product.positions);
-  const size_t strips = (product.positions + width - 1) / width;
+  const size_t strips = divide_up(product.positions, width);
   const size_t threads = context.pool() == nullptr ? 1 : context.pool()->num_threads();
   const size_t work = product.left->weight.num_values * product.positions / 16;
   if (threads == 1 || work < threads::kGrainElements) {

@@ -11,6 +11,8 @@
 
 #include <type_traits>
 
+#include "base/rounding.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace et::kernels::optimized::HWY_NAMESPACE {
 
@@ -19,7 +21,7 @@ namespace et::kernels::optimized::HWY_NAMESPACE {
 template <size_t kMost, class Multiply>
 HWY_INLINE void for_even_tiles(size_t rows, const Multiply& multiply) {
   static_assert(kMost >= 1 && kMost <= 8, "a case for each height");
-  const size_t tiles = (rows + kMost - 1) / kMost;
+  const size_t tiles = divide_up(rows, kMost);
   size_t row = 0;
   for (size_t t = 0; t < tiles; ++t) {
     const size_t height = (rows - row) / (tiles - t);

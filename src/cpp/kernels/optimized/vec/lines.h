@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "runtime/kernel_types.h"
 #include "threads/parallel.h"
 
@@ -32,7 +33,7 @@ void for_each_line(KernelContext& context, const Tensor& tensor, int64_t dim, si
                           [&](size_t begin, size_t end) { rows(begin * n, end - begin, n); });
     return;
   }
-  const size_t pieces = (inner + kLineColumns - 1) / kLineColumns;
+  const size_t pieces = divide_up(inner, kLineColumns);
   threads::parallel_for(context, outer * pieces, threads::grain_for(cost * n * kLineColumns),
                         [&](size_t begin, size_t end) {
                           for (size_t i = begin; i < end && !context.cancelled(); ++i) {

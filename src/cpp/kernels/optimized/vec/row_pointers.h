@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "base/rounding.h"
+
 namespace et::kernels::optimized {
 
 /// kRows rows, `step` numbers apart. Of more than eight it keeps a pointer to each third one: an address of x86 has
@@ -41,7 +43,7 @@ class RowPointers {
 
  private:
   static constexpr size_t kOfAPointer = kRows > 8 ? 3 : kRows;
-  static constexpr size_t kPointers = (kRows + kOfAPointer - 1) / kOfAPointer;
+  static constexpr size_t kPointers = divide_up(kRows, kOfAPointer);
   const T* at_[kPointers];
   size_t step_, offset_ = 0;
 };
