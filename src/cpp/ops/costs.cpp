@@ -22,7 +22,9 @@ WorkKind kind_of(const ConvolutionForm& c) {
     return c.overlaps ? WorkKind::transposed_overlap : WorkKind::convolution;
   }
   if (c.groups > 1 && weight[1] == 1) {
-    return is_line ? WorkKind::line_depthwise : longest > 5 ? WorkKind::depthwise_large : WorkKind::depthwise_small;
+    constexpr int64_t kLongLine = 25;  // taps of the library's longest depthwise kernel
+    const bool is_large = longest > (is_line ? kLongLine : 5);
+    return is_large ? WorkKind::depthwise_large : is_line ? WorkKind::line_depthwise : WorkKind::depthwise_small;
   }
   if (longest == 1 && c.groups == 1) {
     return is_line ? WorkKind::line_1x1 : WorkKind::convolution_1x1;

@@ -97,16 +97,21 @@ bool is_fast_in_planes(const ops::Convolution& convolution, const ir::TensorType
          ints_of(convolution.dilation()) == std::vector<int64_t>{1, 1};
 }
 
-/// A 2-D convolution for which kernels of channels last save more than its image's conversions take: in groups, or of
-/// windows that overlap. One of pixels is a product in either order.
+/// A convolution of images or lines for which kernels of channels last save more than the conversions take: in groups,
+/// or of an image's windows that overlap. One of pixels is a product in either order.
 bool is_faster_channels_last(const ir::Node& node) {
-  if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp}) || node.result()->type.tensor.rank() != 4) {
+  if (!is_one_of(node.op, {op::convolution, op::et_convolution_clamp})) {
     return false;
   }
   const ops::Convolution convolution(node);  // the clamped one begins alike
   const std::vector<ir::Dim>& filter = convolution.weight().value()->type.tensor.dims;
-  return (filter[2].max != 1 || filter[3].max != 1) && !is_fast_in_planes(convolution, node.result()->type.tensor) &&
-         (int_of(convolution.groups()) != 1 || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1});
+  if (std::all_of(filter.begin() + 2, filter.end(), is_one)) {
+    return false;
+  }
+  const bool is_image = filter.size() == 4, has_groups = int_of(convolution.groups()) != 1;
+  return is_image ? !is_fast_in_planes(convolution, node.result()->type.tensor) &&
+                        (has_groups || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1})
+                  : has_groups && filter.size() == 3;
 }
 
 bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {
@@ -297,9 +302,9 @@ class Regions {
                        (dtype == ScalarType::Char && (is_integer_pool || node.op == op::et_quantized_convolution)) ||
                        (dtype == ScalarType::Byte && is_integer_pool));
     // Convolutions of floats transpose their images; those of integers take no other order.
-    const bool is_integer = node.op == op::et_dynamic_convolution ||
-                            (node.op == op::et_quantized_convolution && node.result()->type.tensor.rank() == 4 &&
-                             int_of(ops::EtQuantizedConvolution(node).transposed()) == 0);
+    const bool is_integer =
+        node.op == op::et_dynamic_convolution || (node.op == op::et_quantized_convolution && !is_volume &&
+                                                  int_of(ops::EtQuantizedConvolution(node).transposed()) == 0);
     cost.is_plain |= is_fast && is_integer;
     if (wants_channels_last(node.op) && is_fast) {
       cost.row_major += conversion_nbytes(*node.args()[0].value()) + conversion_nbytes(*node.result());

@@ -232,7 +232,11 @@ Error convolution_clamp_out(KernelContext& context, const Tensor& input, const T
                             std::optional<Scalar> max, Tensor& out) {
   ET_RETURN_IF_ERROR(convolution_out(context, input, weight, bias, stride, padding, dilation, is_transposed,
                                      output_padding, groups, out));
-  return portable::clamp_in_place("et::convolution_clamp", min, max, out);
+  return portable::clamp_in_place("et::convolution_clamp", min, max, out, [&](int64_t count, const auto& clamp) {
+    threads::parallel_for(context, static_cast<size_t>(count), threads::grain_for(1), [&](size_t begin, size_t end) {
+      clamp(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+    });
+  });
 }
 
 /// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, [min, max,] out): one dtype,

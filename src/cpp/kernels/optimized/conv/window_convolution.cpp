@@ -30,8 +30,8 @@ struct WindowConvolution : ImageGeometry {
   bool has_border() const { return pad_h > 0 || pad_w > 0; }
   int64_t in_channels() const { return groups * static_cast<int64_t>(product.in_channels); }
   int64_t out_channels() const { return groups * static_cast<int64_t>(product.out_channels); }
-  /// The second cache does not hold the filter of a group: it is read once for all rows of a strip.
-  bool has_large_filter() const { return product.group_floats >= (size_t{1} << 19); }
+  /// The second cache does not hold the filters of all groups: they are read once for all rows of a strip.
+  bool has_large_filter() const { return static_cast<size_t>(groups) * product.group_floats >= (size_t{1} << 19); }
   /// Rows of an image that a window spans, and pixels of a row.
   int64_t window_rows() const { return (kernel_h - 1) * dilation_h + 1; }
   int64_t window_pixels() const { return (kernel_w - 1) * dilation_w + 1; }
@@ -100,9 +100,6 @@ struct Plan {
 };
 
 Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t batch, Plan* plan) {
-  // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well. Beside a large
-  // filter, of the second.
-  const int64_t strip_floats = (w.has_large_filter() ? 512 << 10 : 48 << 10) / static_cast<int64_t>(sizeof(float));
   // Multiplications below which a hand-over to another thread costs more than it saves: some 5 us.
   constexpr size_t kWorthWaking = 250'000;
   const bool is_line = w.is_line();
@@ -113,20 +110,27 @@ Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t
                     : std::min(pool->num_threads(), static_cast<size_t>(batch * plan->units));
   plan->row_floats = (w.in_w + 2 * w.pad_w) * w.in_channels();
   plan->unit_floats = is_line ? w.stride_w * w.in_channels() : w.stride_h * plan->row_floats;
-  const int64_t window_floats = is_line ? w.window_pixels() * w.in_channels() : w.window_rows() * plan->row_floats;
-  const auto units_of = [&](int64_t window, int64_t step) {
-    return std::clamp<int64_t>((strip_floats - window) / step + 1, 1, plan->units);
-  };
+  int64_t window_floats = is_line ? w.window_pixels() * w.in_channels() : w.window_rows() * plan->row_floats;
+  int64_t step_floats = plan->unit_floats;
   if (!w.has_border()) {  // rows are read where they stand, without what lies between windows
     const auto read = [](int64_t floats, int64_t kernel, int64_t stride) {
       return floats / stride * std::min(kernel, stride) + 1;
     };
     const int64_t row = read(plan->row_floats, w.kernel_w, w.stride_w);
-    plan->strip_units = is_line ? units_of(window_floats, read(plan->unit_floats, w.kernel_w, w.stride_w))
-                                : units_of(w.window_rows() * row, row * std::min(w.kernel_h, w.stride_h));
+    step_floats = is_line ? read(plan->unit_floats, w.kernel_w, w.stride_w) : row * std::min(w.kernel_h, w.stride_h);
+    window_floats = is_line ? window_floats : w.window_rows() * row;
+  }
+  // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well. Beside a large
+  // filter, of the second.
+  const int64_t strip_floats = (w.has_large_filter() ? 512 << 10 : 48 << 10) / static_cast<int64_t>(sizeof(float));
+  // Pixels of a line look at windows that overlap: a number of the filter is loaded for as many as a strip has.
+  constexpr int64_t kLeastPixels = 8 * kTilePixels;
+  const int64_t most = std::max((strip_floats - window_floats) / step_floats + 1, is_line ? kLeastPixels : 1);
+  const int64_t share = std::min(plan->units, divide_up(batch * plan->units, static_cast<int64_t>(plan->slots)));
+  plan->strip_units = divide_up(share, divide_up(share, most));  // no strip is much shorter than the others
+  if (!w.has_border()) {
     return Error::Ok;
   }
-  plan->strip_units = units_of(window_floats, plan->unit_floats);
   size_t floats, nbytes;
   ET_CHECK_OR_RETURN(
       !mul_overflow(static_cast<size_t>(plan->strip_units - 1), static_cast<size_t>(plan->unit_floats), &floats) &&

@@ -4,6 +4,7 @@
 /// linear.cpp, whose numbers are the same. Not for: integers other than int8; the plain kernel runs then.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -41,7 +42,7 @@ struct QuantizedConvolution {
   }
 };
 
-/// One whose threads share rows of the output. The state of a kernel, copied for each call.
+/// One whose threads share rows of the output, or pixels of a line. The state of a kernel, copied for each call.
 struct RowConvolution : QuantizedConvolution {
   size_t channels, taps;
   const int8_t* beside;  ///< [at least channels]: a pixel of zero points
@@ -50,7 +51,23 @@ struct RowConvolution : QuantizedConvolution {
   const int8_t* in;  ///< [batch, in_h, in_w, channels]
   int8_t* out;       ///< [batch, out_h, out_w, its channels]
   int64_t in_h, in_w, out_h, out_w;
+
+  /// One row of windows: its pixels, not its rows, are shared by threads.
+  bool is_line() const { return kernel_h == 1 && in_h == 1 && out_h == 1; }
 };
+
+/// Calls part(row, first, end) for the pixels of each row of the output, or of each line, that units [begin, end) of
+/// all images have.
+template <typename Part>
+void for_each_row(const RowConvolution& w, size_t begin, size_t end, const Part& part) {
+  const size_t of_a_row = w.is_line() ? static_cast<size_t>(w.out_w) : 1;
+  for (size_t unit = begin, next; unit < end; unit = next) {
+    const auto first = static_cast<int64_t>(unit % of_a_row);
+    next = std::min(end, unit / of_a_row * of_a_row + of_a_row);
+    part(static_cast<int64_t>(unit / of_a_row), first,
+         w.is_line() ? first + static_cast<int64_t>(next - unit) : w.out_w);
+  }
+}
 
 /// Gives `w` its pixel beside the image, of at least `least` bytes.
 inline Error add_pixel_beside(runtime::PrepareContext& context, size_t least, RowConvolution* w) {
@@ -93,16 +110,17 @@ inline Error start_rows(KernelContext& context, Arguments args, RowConvolution* 
   return Error::Ok;
 }
 
-/// Runs rows(w, begin, end) over all rows of the output, each thread at least `chunk` multiplications, of which an
-/// element takes `cost`.
+/// Runs rows(w, begin, end) over all units of the output (for_each_row), each thread at least `chunk` multiplications,
+/// of which an element takes `cost`.
 template <class Plan>
 Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size_t chunk,
                void (*rows)(const Plan&, size_t, size_t)) {
   ET_RETURN_IF_ERROR(start_rows(context, args, &w, w.channels));
   const int64_t images = args[ops::arguments::et_quantized_convolution::kInput]->to_tensor().size(0);
-  if (images > 0) {
-    const size_t row = static_cast<size_t>(w.out_w) * w.channels * cost;
-    threads::parallel_for(context, static_cast<size_t>(images * w.out_h), chunk / row + 1,
+  const int64_t units = w.is_line() ? w.out_w : w.out_h;
+  if (images * units > 0) {
+    const size_t unit = static_cast<size_t>(w.is_line() ? 1 : w.out_w) * w.channels * cost;
+    threads::parallel_for(context, static_cast<size_t>(images * units), chunk / unit + 1,
                           [&](size_t begin, size_t end) { rows(w, begin, end); });
   }
   return Error::Ok;
@@ -180,12 +198,12 @@ inline bool has_constant_rest(const runtime::PrepareContext& context, Arguments 
   return true;
 }
 
-/// False for a call that is of another kind. Groups and the filter's sizes are left to the caller. A line of pixels,
-/// for those who take it, is an image of one row.
-inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args, QuantizedConvolution* c,
-                                       bool takes_lines = false) {
+/// False for a call that is of another kind. Groups and the filter's sizes are left to the caller. A line of pixels is
+/// an image of one row.
+inline bool read_quantized_convolution(const runtime::PrepareContext& context, Arguments args,
+                                       QuantizedConvolution* c) {
   using namespace ops::arguments::et_quantized_convolution;
-  const bool is_line = takes_lines && args[kInput]->is_tensor() && args[kInput]->to_tensor().dim() == 3;
+  const bool is_line = args[kInput]->is_tensor() && args[kInput]->to_tensor().dim() == 3;
   const auto is_image = [&](size_t i) {
     return args[i]->is_tensor() && args[i]->to_tensor().scalar_type() == ScalarType::Char &&
            args[i]->to_tensor().dim() == (is_line ? 3 : 4);

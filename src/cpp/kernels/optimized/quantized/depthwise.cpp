@@ -1,4 +1,4 @@
-// et::quantized_convolution with one constant int8 filter a channel on channels-last images of int8.
+// et::quantized_convolution with one constant int8 filter a channel on channels-last images and lines of int8.
 //
 // Two taps at a time: their inputs, widened to 16 bits, are interleaved, multiplied by interleaved weights and added in
 // pairs to sums of 32 bits, one instruction for two multiplications of each channel. (The library's kernels for x86
@@ -110,13 +110,12 @@ HWY_INLINE void depthwise_rows(const QuantizedDepthwise& w, size_t begin, size_t
   const auto pixel_step = static_cast<int64_t>(w.channels);
   const int8_t* taps[kMaxTaps];
   int64_t steps[kMaxTaps];
-  for (size_t r = begin; r < end; ++r) {
-    const auto row = static_cast<int64_t>(r);
+  for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
     const int64_t top = row % w.out_h * w.stride_h - w.pad_h;
     const int8_t* const image = w.in + row / w.out_h * w.in_h * w.in_w * pixel_step;
-    int8_t* to = w.out + row * w.out_w * pixel_step;
+    int8_t* to = w.out + (row * w.out_w + first) * pixel_step;
     bool follows = false;  // the pixel before lay inside of the image from left to right
-    for (int64_t x = 0; x < w.out_w; ++x, to += pixel_step) {
+    for (int64_t x = first; x < last; ++x, to += pixel_step) {
       const int64_t left = x * w.stride_w - w.pad_w;
       const bool is_inside = left >= 0 && left + (w.kernel_w - 1) * w.dilation_w < w.in_w;
       if (follows && is_inside) {
@@ -140,7 +139,7 @@ HWY_INLINE void depthwise_rows(const QuantizedDepthwise& w, size_t begin, size_t
         depthwise_group<kTaps, kWhole>(w, taps, g, to);
       }
     }
-  }
+  });
 }
 
 #if HWY_TARGET <= HWY_AVX3_DL
@@ -276,7 +275,7 @@ void QuantizedDepthwiseQuads(const QuantizedDepthwise&, size_t, size_t) {}
 
 #endif
 
-/// Output rows [begin, end) of all images.
+/// Units [begin, end) of all images.
 void QuantizedDepthwiseRows(const QuantizedDepthwise& w, size_t begin, size_t end) {
   if (w.channels < w.group) {
     depthwise_rows<0, false>(w, begin, end);
@@ -284,6 +283,8 @@ void QuantizedDepthwiseRows(const QuantizedDepthwise& w, size_t begin, size_t en
     depthwise_rows<9, true>(w, begin, end);
   } else if (w.taps == 1) {
     depthwise_rows<1, true>(w, begin, end);  // a batch norm between joined tensors
+  } else if (w.taps == 3) {
+    depthwise_rows<3, true>(w, begin, end);
   } else if (w.taps == 25) {
     depthwise_rows<25, true>(w, begin, end);
   } else {

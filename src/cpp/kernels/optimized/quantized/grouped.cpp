@@ -1,6 +1,6 @@
 // et::quantized_convolution with a constant int8 filter in groups of 4 or 8 channels with as many results, as in
-// ResNeXt and RegNet, on channels-last images of int8. One instruction multiplies four bytes of each lane (AVX-512 with
-// VNNI).
+// ResNeXt and RegNet, on channels-last images and lines of int8. One instruction multiplies four bytes of each lane
+// (AVX-512 with VNNI).
 //
 // A lane is a result. Four channels of a group are a lane's four bytes. They are spread over the lanes of their group,
 // so that no lane is empty; a product of matrices has as many columns as a group has results. Sums, scales and rounding
@@ -107,16 +107,15 @@ void grouped_rows(const QuantizedGrouped& w, size_t begin, size_t end) {
   const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
   const int8_t* taps[kMaxGroupedTaps];
   int64_t steps[kMaxGroupedTaps];
-  for (size_t r = begin; r < end; ++r) {
-    const auto row = static_cast<int64_t>(r);
+  for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
     const int64_t top = row % w.out_h * w.stride_h - w.pad_h;
     const int8_t* const image = w.in + row / w.out_h * w.in_h * w.in_w * channels;
     int8_t* const out = w.out + row * w.out_w * channels;
-    for (int64_t x = 0; x < w.out_w;) {
+    for (int64_t x = first; x < last;) {
       const int64_t left = x * w.stride_w - w.pad_w;
       // Pixels from here on whose windows lie in the image from left to right.
       const int64_t inside = left < 0 || left + reach >= w.in_w ? 0 : (w.in_w - 1 - reach - left) / w.stride_w + 1;
-      const int64_t pixels = std::min(inside, w.out_w - x);
+      const int64_t pixels = std::min(inside, last - x);
       size_t t = 0;
       for (int64_t i = 0; i < w.kernel_h; ++i) {
         const int64_t in_y = top + i * w.dilation_h;
@@ -139,10 +138,10 @@ void grouped_rows(const QuantizedGrouped& w, size_t begin, size_t end) {
         ++x;
       }
     }
-  }
+  });
 }
 
-/// Output rows [begin, end) of all images.
+/// Units [begin, end) of all images.
 void QuantizedGroupedRows(const QuantizedGrouped& w, size_t begin, size_t end) {
   if (w.group == 4) {
     grouped_rows<4>(w, begin, end);

@@ -53,7 +53,7 @@ double ns_of_rows(const IntegerProduct& p, const ops::Work& work) {
 
 Error prepare(runtime::PrepareContext& context, Arguments args, void** state) {
   IntegerProduct p{};
-  if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p, true)) {
+  if (context.shared() == nullptr || !read_quantized_convolution(context, args, &p)) {
     return Error::NotSupported;
   }
   const Tensor weight = args[kWeight]->to_tensor();
