@@ -127,6 +127,10 @@ TEST(QuantizedGrouped, IsThePlainKernel) {
   for (int64_t width = 1; width <= 24; ++width) {
     expect_equal_integers({4, 5, 3, width, 3, 1, 1});
   }
+  expect_equal({{3, 32, 500}, {32, 4, 11}, {2}, {5}, {1}, {3, 32, 250}}, kChannelsLast, kChannelsLast, 8,
+               optimized::kPriorityGroups);
+  expect_equal({{1, 40, 31}, {40, 8, 3}, {1}, {4}, {2}, {1, 40, 35}}, kChannelsLast, kChannelsLast, 5,
+               optimized::kPriorityGroups);
   EXPECT_FALSE(integers_fit({4, 3, 8, 8, 3, 1, 1}));   // not a whole vector of channels
   EXPECT_FALSE(integers_fit({2, 16, 8, 8, 3, 1, 1}));  // half of a lane's bytes
   EXPECT_FALSE(integers_fit({16, 4, 8, 8, 3, 1, 1}));  // a library's columns are full

@@ -102,6 +102,25 @@ TEST_F(QuantizedDepthwise, IsThePlainKernel) {
   }
 }
 
+// Threads share the pixels of a line.
+TEST_F(QuantizedDepthwise, Lines) {
+  for_each_instruction_set([&] {
+    for (const int64_t c : {3, 16, 33, 70}) {
+      const IntegerConvolution lines[] = {
+          {{1, c, 1200}, {c, 1, 3}, {1}, {1}, {1}, {1, c, 1200}}, {{3, c, 90}, {c, 1, 31}, {1}, {15}, {1}, {3, c, 90}},
+          {{2, c, 77}, {c, 1, 5}, {2}, {0}, {4}, {2, c, 31}},     {{2, c, 4}, {c, 1, 9}, {1}, {7}, {1}, {2, c, 10}},
+          {{1, c, 1}, {c, 1, 1}, {1}, {0}, {1}, {1, c, 1}},       {{1, c, 300}, {c, 1, 256}, {3}, {2}, {1}, {1, c, 17}},
+      };
+      for (const IntegerConvolution& line : lines) {
+        expect_equal(line, kChannelsLast, kChannelsLast, c, optimized::kPriorityDepthwise);
+      }
+      // A row under a filter of several rows is no line.
+      expect_equal({{2, c, 1, 50}, {c, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {2, c, 1, 50}}, kChannelsLast, kChannelsLast,
+                   c, optimized::kPriorityDepthwise);
+    }
+  });
+}
+
 TEST_F(QuantizedDepthwise, EveryInstructionSet) {
   for_each_instruction_set([&] {
     for (const int64_t c : {3, 8, 21, 45, 90}) {

@@ -184,6 +184,18 @@ TEST(WindowConvolution, LinesWithALargeFilter) {
   expect_same({1, 512, 520, 1, 700, 1, 2, 1, 2, 0, 1}, options, kTolerance);
 }
 
+// A window is longer than a strip may be, or the filters of all groups are larger than the second cache.
+TEST(WindowConvolution, LinesWithLongWindows) {
+  Options options;
+  options.line = true;
+  options.groups = 4;
+  constexpr double kTolerance = 1e-5;  // sums of a thousand products
+  expect_same({1, 256, 192, 1, 50, 1, 128, 1, 1, 0, 64}, options, kTolerance);
+  expect_same({2, 64, 64, 1, 700, 1, 257, 1, 3, 0, 0}, options, kTolerance);
+  options.groups = 1;
+  expect_same({2, 24, 40, 1, 260, 1, 131, 1, 1, 0, 65}, options, kTolerance);
+}
+
 TEST(WindowConvolution, FilterOrdersBiasAndLimits) {
   for_each_filter_form<Options>([](const Options& options) {
     expect_same({1, 4, 18, 24, 24, 3, 3, 2, 2, 1, 1}, options);
