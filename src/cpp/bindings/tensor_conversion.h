@@ -95,8 +95,9 @@ class SpareOutput {
   SpareOutput(const SpareOutput&) = delete;
   SpareOutput& operator=(const SpareOutput&) = delete;
 
-  /// Whether memory of this size is worth keeping: malloc itself keeps less, and nobody should hold much more.
-  static bool is_worthwhile(size_t nbytes) { return nbytes >= size_t{1} << 20 && nbytes <= size_t{64} << 20; }
+  /// Whether memory of this size is worth keeping: malloc itself keeps less, and nobody should hold much more. The peak
+  /// is that of a call in any case.
+  static bool is_worthwhile(size_t nbytes) { return nbytes >= size_t{1} << 20 && nbytes <= size_t{256} << 20; }
   /// The memory of a dropped result, nullptr when there is none.
   void* take() { return memory_.exchange(nullptr, std::memory_order_acq_rel); }
   /// Takes `memory` over unless there is some already; then false.

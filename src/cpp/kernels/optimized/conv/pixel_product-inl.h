@@ -59,13 +59,14 @@ HWY_INLINE void multiply_tile(D0 d0, D1 d1, const PixelTile& tile, const To& to)
     sum0[i] = bias0;
     sum1[i] = bias1;
   }
-  const float* taps = tile.taps;
-  const float* row = tile.in;
-  for (size_t r = 0; r < tile.windows.rows; ++r, row += tile.windows.row_step) {
+  const PixelWindows& windows = tile.windows;
+  const float* taps = tile.taps + windows.first_row * windows.runs * windows.depth * tile.tap_step;
+  const float* row = tile.in + windows.first_row * windows.row_step;
+  for (size_t r = windows.first_row; r < windows.end_row; ++r, row += windows.row_step) {
     const float* run = row;
-    for (size_t c = 0; c < tile.windows.runs; ++c, run += tile.windows.run_step) {
-      RowPointers<float, kPixels> x(run, tile.windows.step);
-      for (size_t k = 0; k < tile.windows.depth; ++k, taps += tile.tap_step, x.advance(1)) {
+    for (size_t c = 0; c < windows.runs; ++c, run += windows.run_step) {
+      RowPointers<float, kPixels> x(run, windows.step);
+      for (size_t k = 0; k < windows.depth; ++k, taps += tile.tap_step, x.advance(1)) {
         hwy::Prefetch(taps + kAhead);
         if (kTwo && hn::MaxLanes(d0) >= kLine) {
           hwy::Prefetch(taps + kAhead + kLine);

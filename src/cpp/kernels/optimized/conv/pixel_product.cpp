@@ -237,7 +237,7 @@ Result<void*> create_filter(void* argument) {
 constexpr char kMaker = 0;  // its address names our entries in the shared cache
 
 PixelWindows windows_of_pixels(const PixelProduct& product) {
-  return {product.in_channels, product.in_channels, 1, 0, 1, 0, product.out_channels};
+  return {product.in_channels, product.in_channels, 1, 0, 0, 1, 0, product.out_channels};
 }
 
 }  // namespace

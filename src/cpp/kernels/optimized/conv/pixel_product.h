@@ -27,10 +27,10 @@ struct PixelWindows {
   size_t step;   // floats from a pixel's window to the next pixel's
   size_t depth;  // floats of a run, which lie side by side
   size_t runs;   // of a row of a window: one, or one for each tap where channels are shared by groups or taps are apart
-  size_t run_step;  // floats from a run to the next
-  size_t rows;      // of a window
-  size_t row_step;  // floats from a row of a window to the next
-  size_t out_step;  // floats from an output pixel to the next
+  size_t run_step;            // floats from a run to the next
+  size_t first_row, end_row;  // of a window, those that are met: the others see zeros
+  size_t row_step;            // floats from a row of a window to the next
+  size_t out_step;            // floats from an output pixel to the next
 };
 
 struct PixelProduct {

@@ -51,7 +51,7 @@ HWY_INLINE void multiply_patches(const PatchProduct& p, size_t pixel, size_t row
   const size_t width = 2 * hn::Lanes(d);
   const size_t first = strip * width;
   const PixelTile tile{p.in + pixel * p.in_channels,
-                       {p.in_channels, p.in_channels, 1, 0, 1, 0, 0},
+                       {p.in_channels, p.in_channels, 1, 0, 0, 1, 0, 0},
                        p.filter + (row * p.strips + strip) * p.in_channels * width,
                        width,
                        p.bias + first,

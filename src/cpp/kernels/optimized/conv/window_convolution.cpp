@@ -175,9 +175,18 @@ PixelWindows windows_of(const WindowConvolution& w, const Plan& plan) {
   windows.depth = w.product.in_channels * (is_one_run ? w.product.kernel_w : 1);
   windows.runs = is_one_run ? 1 : w.product.kernel_w;
   windows.run_step = static_cast<size_t>(w.dilation_w) * channels;
-  windows.rows = w.product.kernel_h;
+  windows.end_row = w.product.kernel_h;
   windows.row_step = static_cast<size_t>(w.dilation_h * plan.row_floats);
   windows.out_step = static_cast<size_t>(w.out_channels());
+  return windows;
+}
+
+/// Without the rows of the windows that lie beside the image. `top`: where the first one lies. One row is left at
+/// least.
+PixelWindows rows_inside(const WindowConvolution& w, PixelWindows windows, int64_t top) {
+  const int64_t first = std::min(top < 0 ? divide_up(-top, w.dilation_h) : 0, w.kernel_h - 1);
+  windows.first_row = static_cast<size_t>(first);
+  windows.end_row = static_cast<size_t>(std::clamp(divide_up(w.in_h - top, w.dilation_h), first + 1, w.kernel_h));
   return windows;
 }
 
@@ -203,8 +212,9 @@ void run_units(const WindowConvolution& w, const Plan& plan, const float* image,
       const size_t step = w.has_large_filter() ? 1 : tiles;  // tiles of columns that a row meets at a time
       for (size_t tile = 0; tile < tiles; tile += step) {
         for (int64_t r = 0; r < rows; ++r) {
-          multiply_windows(product, windows, in + r * plan.unit_floats, to + r * out_unit, static_cast<size_t>(pixels),
-                           tile, tile + step);
+          const int64_t top = is_line ? 0 : (unit + r) * w.stride_h - w.pad_h;
+          multiply_windows(product, rows_inside(w, windows, top), in + r * plan.unit_floats, to + r * out_unit,
+                           static_cast<size_t>(pixels), tile, tile + step);
         }
       }
     }

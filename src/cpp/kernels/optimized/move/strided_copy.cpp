@@ -6,6 +6,7 @@
 // pace.
 #include "kernels/optimized/vec/transpose4-inl.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/rounding.h"
@@ -260,6 +261,47 @@ void for_iterations(const Loop* around, size_t count, size_t begin, size_t end, 
   }
 }
 
+/// Runs of kHalf to 2 * kHalf bytes, each as two copies of a fixed size, which may overlap.
+template <size_t kHalf>
+void copy_halves(const char* from, char* to, size_t nbytes, const Loop& runs) {
+  for (size_t i = 0; i < runs.size; ++i, from += runs.from, to += runs.to) {
+    std::memcpy(to, from, kHalf);
+    std::memcpy(to + nbytes - kHalf, from + nbytes - kHalf, kHalf);
+  }
+}
+
+/// Runs of no more bytes are copied without a call for each: the channels of a pixel, when images are joined.
+constexpr size_t kShortRun = 64;
+
+void copy_short_runs(const char* from, char* to, size_t nbytes, const Loop& runs) {
+  const auto copy = nbytes > 32   ? &copy_halves<32>
+                    : nbytes > 16 ? &copy_halves<16>
+                    : nbytes > 8  ? &copy_halves<8>
+                    : nbytes > 4  ? &copy_halves<4>
+                    : nbytes > 2  ? &copy_halves<2>
+                                  : &copy_halves<1>;
+  copy(from, to, nbytes, runs);
+}
+
+/// The iterations of `loops` but the innermost, whose lines have `nbytes` side by side in both.
+void copy_lines_of_short_runs(KernelContext& context, const char* from, char* to, size_t nbytes, const Loops& loops,
+                              size_t lines) {
+  const Loop& runs = loops.loop[1];
+  constexpr size_t kGrain = threads::kGrainElements * sizeof(float);
+  threads::parallel_for(context, lines, kGrain / nbytes, [&](size_t begin, size_t end) {
+    while (begin < end) {
+      const size_t first = begin % runs.size, count = std::min(end - begin, runs.size - first);
+      const size_t around = begin / runs.size;
+      const auto skipped = static_cast<int64_t>(first);
+      for_iterations(loops.loop + 2, loops.count - 2, around, around + 1, [&](int64_t from_offset, int64_t to_offset) {
+        copy_short_runs(from + from_offset + skipped * runs.from, to + to_offset + skipped * runs.to, nbytes,
+                        {count, runs.from, runs.to});
+      });
+      begin += count;
+    }
+  });
+}
+
 }  // namespace
 
 void copy_elements(KernelContext& context, const Window& from, const Window& to) {
@@ -341,6 +383,10 @@ void copy_elements(KernelContext& context, const Window& from, const Window& to)
   }
   constexpr size_t kMostAtOnce = 1 << 20;  // elements of a line between two looks at whether the caller asked to stop
   const Loop line = loops.loop[0];
+  if (line.from == bytes && line.to == bytes && line.size * element <= kShortRun && loops.count > 1) {
+    copy_lines_of_short_runs(context, from.data, to.data, line.size * element, loops, total / line.size);
+    return;
+  }
   threads::parallel_for(context, total / line.size, grain_elements / line.size, [&](size_t begin, size_t end) {
     for_iterations(loops.loop + 1, loops.count - 1, begin, end, [&](int64_t from_offset, int64_t to_offset) {
       const char* const source = from.data + from_offset;
