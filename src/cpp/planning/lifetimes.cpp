@@ -355,6 +355,9 @@ class Analysis {
       if (!bounded) {
         continue;  // memory comes from the caller's allocator at run time
       }
+      const bool is_end = group.is_input != group.is_output && group.values.size() == 1;
+      life.is_input = is_end && group.is_input;
+      life.is_output = is_end && group.is_output;
       life.values = std::move(group.values);
       out.planned.push_back(std::move(life));
     }

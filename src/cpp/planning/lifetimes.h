@@ -41,6 +41,8 @@ struct Lifetime {
   uint32_t memory_id = 0;  ///< 0: any arena; else the one that was requested (Value::allocation before planning)
   const ir::Node* buffer = nullptr;  ///< the `buffer` node, for a mutable buffer
   std::vector<ir::Value*> values;    ///< in order of appearance; not empty
+  bool is_input = false;             ///< one input of the method, under no other name
+  bool is_output = false;            ///< one output of the method, under no other name
   Overlap over;                      ///< an input that it may overlap: index in Lifetimes::planned
 };
 

@@ -77,6 +77,39 @@ Problem make_problem(const Lifetimes& lifetimes, uint64_t alignment) {
   return problem;
 }
 
+/// Large inputs and outputs lie apart from everything else where that takes a quarter more memory at most, else large
+/// outputs alone. The runtime takes the caller's memory for them then, and touches none of theirs here; it copies
+/// others.
+Error place_ends_apart(const Lifetimes& lifetimes, const MemoryPlan& plan, const Problem& problem, Planner& planner,
+                       std::vector<Placement>& places) {
+  constexpr uint64_t kLarge = uint64_t{1} << 20;  // a copy of fewer bytes takes microseconds
+  const auto nbytes = [&](const std::vector<Placement>& of) {
+    return arena_sizes(problem.requests, of, plan.arenas.size()).back();
+  };
+  for (const bool with_inputs : {true, false}) {
+    std::vector<Request> requests = problem.requests;
+    bool has_large = false;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const Lifetime& life = lifetimes.planned[problem.lifetimes[i]];
+      if (life.nbytes >= kLarge && (life.is_output || (life.is_input && with_inputs))) {
+        requests[i].first = 0;
+        requests[i].last = lifetimes.num_steps + 1;
+        has_large = true;
+      }
+    }
+    if (!has_large) {
+      return Error::Ok;
+    }
+    std::vector<Placement> apart;
+    ET_RETURN_IF_ERROR(planner.plan(requests, plan.arenas, apart));
+    if (nbytes(apart) <= nbytes(places) + nbytes(places) / 4) {
+      places = std::move(apart);
+      return Error::Ok;
+    }
+  }
+  return Error::Ok;
+}
+
 void allocate(const Lifetime& life, ir::Allocation allocation) {
   for (ir::Value* value : life.values) {
     value->allocation = allocation;
@@ -90,6 +123,10 @@ Error plan_graph(ir::Graph& graph, const Lifetimes& lifetimes, const MemoryPlan&
   const Problem problem = make_problem(lifetimes, plan.alignment);
   std::vector<Placement> places;
   ET_RETURN_IF_ERROR(planner.plan(problem.requests, plan.arenas, places));
+  const bool has_one_open_arena = plan.arenas.size() == 1 && plan.arenas.front().capacity == 0;
+  if (plan.planner == nullptr && has_one_open_arena && !plan.lifetimes.overlap_inputs) {
+    ET_RETURN_IF_ERROR(place_ends_apart(lifetimes, plan, problem, planner, places));
+  }
   ET_RETURN_IF_ERROR(check_plan(problem.requests, plan.arenas, places, plan.alignment));
 
   for (size_t i = 0; i < places.size(); ++i) {

@@ -299,6 +299,42 @@ TEST(PlanMemory, PlacesEverythingAndChecksIt) {
   EXPECT_EQ(check_allocations(*program->methods[0], plans.common), Error::InvalidArgument);
 }
 
+/// True where no other value has a byte of the place of `name`, in a plan with `floats` numbers in the middle.
+bool lies_apart(const std::string& name, int64_t floats, uint64_t capacity = 0) {
+  const std::string middle = "f32[" + std::to_string(floats) + "]";
+  const auto program = parsed("method @m(%x: f32[524288]) stage(lowered) {\n  %a = aten::neg.out(%x) : " + middle +
+                              "\n  %b = aten::neg.out(%a) : " + middle + "\n  %c = aten::neg.out(%b) : " + middle +
+                              "\n  %y = aten::neg.out(%c) : f32[524288]\n  return %y\n}");
+  MemoryPlans plans;
+  plans.common.arenas.front().capacity = capacity;
+  EXPECT_EQ(plan_memory(*program, plans), Error::Ok);
+  EXPECT_EQ(check_allocations(*program->methods[0], plans.common), Error::Ok);
+  std::vector<const ir::Value*> values = {program->methods[0]->inputs()[0].get()};
+  for (const auto& node : program->methods[0]->nodes()) {
+    values.push_back(node->result());
+  }
+  const auto found = std::find_if(values.begin(), values.end(), [&](const auto* value) { return value->name == name; });
+  const auto begin = [](const ir::Value* value) { return value->allocation.offset; };
+  const auto end = [&](const ir::Value* value) {
+    return begin(value) + static_cast<uint64_t>(value->type.tensor.max_nbytes());
+  };
+  return std::none_of(values.begin(), values.end(), [&](const ir::Value* other) {
+    return other != *found && begin(other) < end(*found) && begin(*found) < end(other);
+  });
+}
+
+TEST(PlanMemory, LargeInputsAndOutputsLieApartWhereThatIsCheap) {
+  constexpr int64_t kEnd = 524288;
+  for (const char* end : {"x", "y"}) {
+    EXPECT_FALSE(lies_apart(end, 1000)) << "two pieces in place of one";
+    EXPECT_FALSE(lies_apart(end, kEnd)) << "three in place of two";
+    EXPECT_TRUE(lies_apart(end, 4 * kEnd)) << "both are a quarter";
+    EXPECT_FALSE(lies_apart(end, 4 * kEnd, uint64_t{1} << 30)) << "the arena has a limit";
+  }
+  EXPECT_FALSE(lies_apart("x", 3 * kEnd)) << "both are a third";
+  EXPECT_TRUE(lies_apart("y", 3 * kEnd)) << "one is a sixth";
+}
+
 TEST(PlanMemory, SharedBuffersLieAtEqualOffsets) {
   const auto program = parsed(R"(
   buffer @a : f32[4] = [1.0, 0.0, 0.0, 0.0]
