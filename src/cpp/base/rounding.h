@@ -1,4 +1,4 @@
-/// Counts in whole steps. Callers have checked their sizes: these see no overflow, base/checked_math.h does.
+/// Counts, from 0 on, in whole steps. They see no overflow: base/checked_math.h does, for sizes that nobody checked.
 #pragma once
 
 #include <cstddef>
@@ -12,5 +12,6 @@ constexpr int64_t divide_up(int64_t n, int64_t step) { return (n + step - 1) / s
 
 /// The least multiple of `step` that holds `n`.
 constexpr size_t round_up(size_t n, size_t step) { return divide_up(n, step) * step; }
+constexpr int64_t round_up(int64_t n, int64_t step) { return divide_up(n, step) * step; }
 
 }  // namespace et

@@ -85,7 +85,7 @@ std::shared_ptr<planning::Planner> to_planner(const py::object& planner) {
   if (py::isinstance<py::str>(planner)) {
     const auto name = planner.cast<std::string>();
     if (name == "greedy" || name == "best") {
-      return std::make_shared<planning::GreedyPlanner>();
+      return nullptr;  // plan_memory's own, which also places large inputs and outputs apart
     }
     if (name == "naive") {
       return std::make_shared<planning::NaivePlanner>();

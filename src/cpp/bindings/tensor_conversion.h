@@ -95,8 +95,8 @@ class SpareOutput {
   SpareOutput(const SpareOutput&) = delete;
   SpareOutput& operator=(const SpareOutput&) = delete;
 
-  /// Whether memory of this size is worth keeping: malloc itself keeps less, and nobody should hold much more. The peak
-  /// is that of a call in any case.
+  /// Whether memory of this size is worth keeping: malloc itself keeps less, and nobody should hold much more. A call
+  /// takes it again, so the peak stays as it is.
   static bool is_worthwhile(size_t nbytes) { return nbytes >= size_t{1} << 20 && nbytes <= size_t{256} << 20; }
   /// The memory of a dropped result, nullptr when there is none.
   void* take() { return memory_.exchange(nullptr, std::memory_order_acq_rel); }

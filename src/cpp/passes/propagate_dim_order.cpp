@@ -108,10 +108,14 @@ bool is_faster_channels_last(const ir::Node& node) {
   if (std::all_of(filter.begin() + 2, filter.end(), is_one)) {
     return false;
   }
-  const bool is_image = filter.size() == 4, has_groups = int_of(convolution.groups()) != 1;
-  return is_image ? !is_fast_in_planes(convolution, node.result()->type.tensor) &&
-                        (has_groups || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1})
-                  : has_groups && filter.size() == 3;
+  const bool has_groups = int_of(convolution.groups()) != 1;
+  if (filter.size() == 4) {
+    return !is_fast_in_planes(convolution, node.result()->type.tensor) &&
+           (has_groups || ints_of(convolution.stride()) == std::vector<int64_t>{1, 1});
+  }
+  constexpr int64_t kShort = 9;  // taps of one filter a channel, which a line in its own order takes less time for
+  return filter.size() == 3 && has_groups && int_of(convolution.transposed()) == 0 &&
+         (filter[1].max != 1 || filter[2].max > kShort);
 }
 
 bool is_permutation(const ir::Node& node, bool (*kind)(const std::vector<int64_t>&)) {

@@ -77,9 +77,9 @@ Problem make_problem(const Lifetimes& lifetimes, uint64_t alignment) {
   return problem;
 }
 
-/// Large inputs and outputs lie apart from everything else where that takes a quarter more memory at most, else large
-/// outputs alone. The runtime takes the caller's memory for them then, and touches none of theirs here; it copies
-/// others.
+/// Places large inputs and outputs apart from everything else where that takes a quarter more memory at most, else
+/// large outputs alone. The runtime then takes the caller's memory in their stead. It copies those that share their
+/// place.
 Error place_ends_apart(const Lifetimes& lifetimes, const MemoryPlan& plan, const Problem& problem, Planner& planner,
                        std::vector<Placement>& places) {
   constexpr uint64_t kLarge = uint64_t{1} << 20;  // a copy of fewer bytes takes microseconds

@@ -193,7 +193,8 @@ TEST(WindowConvolution, LinesWithLongWindows) {
   expect_same({1, 256, 192, 1, 50, 1, 128, 1, 1, 0, 64}, options, kTolerance);
   expect_same({2, 64, 64, 1, 700, 1, 257, 1, 3, 0, 0}, options, kTolerance);
   options.groups = 1;
-  expect_same({2, 24, 40, 1, 260, 1, 131, 1, 1, 0, 65}, options, kTolerance);
+  expect_same({2, 96, 40, 1, 260, 1, 131, 1, 1, 0, 65}, options, kTolerance);
+  expect_same({1, 64, 40, 1, 4000, 1, 3, 1, 300, 0, 1}, options, kTolerance);  // windows far apart
 }
 
 TEST(WindowConvolution, FilterOrdersBiasAndLimits) {

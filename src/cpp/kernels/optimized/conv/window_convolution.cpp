@@ -123,9 +123,9 @@ Error plan_strips(const WindowConvolution& w, threads::ThreadPool* pool, int64_t
   // Of the first cache, for the rows of a strip; the columns of the filter pass through it as well. Beside a large
   // filter, of the second.
   const int64_t strip_floats = (w.has_large_filter() ? 512 << 10 : 48 << 10) / static_cast<int64_t>(sizeof(float));
-  // Pixels of a line look at windows that overlap: a number of the filter is loaded for as many as a strip has.
-  constexpr int64_t kLeastPixels = 8 * kTilePixels;
-  const int64_t most = std::max((strip_floats - window_floats) / step_floats + 1, is_line ? kLeastPixels : 1);
+  // A number of the filter is loaded once for some pixels of a line. Where windows overlap, many have little to copy.
+  const int64_t least = is_line ? (w.window_pixels() > w.stride_w ? 8 : 1) * static_cast<int64_t>(kTilePixels) : 1;
+  const int64_t most = std::max((strip_floats - window_floats) / step_floats + 1, least);
   const int64_t share = std::min(plan->units, divide_up(batch * plan->units, static_cast<int64_t>(plan->slots)));
   plan->strip_units = divide_up(share, divide_up(share, most));  // no strip is much shorter than the others
   if (!w.has_border()) {

@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include "base/rounding.h"
 #include "kernels/optimized/conv/winograd.h"
 #include "kernels/optimized/vec/math-inl.h"
 #include "kernels/optimized/vec/vectors-inl.h"
@@ -353,8 +354,8 @@ struct PlanesInside {
 
 HWY_INLINE PlanesInside planes_inside(const Winograd& w, int64_t plane) {
   const auto step = static_cast<int64_t>(w.plane_step), planes = static_cast<int64_t>(w.planes);
-  const int64_t first = plane < 0 ? HWY_MIN((-plane + step - 1) / step, planes) : 0;
-  const int64_t end = plane < w.in_d ? HWY_MIN((w.in_d - plane + step - 1) / step, planes) : 0;
+  const int64_t first = plane < 0 ? HWY_MIN(divide_up(-plane, step), planes) : 0;
+  const int64_t end = plane < w.in_d ? HWY_MIN(divide_up(w.in_d - plane, step), planes) : 0;
   return {static_cast<size_t>(first), static_cast<size_t>(HWY_MAX(first, end))};
 }
 

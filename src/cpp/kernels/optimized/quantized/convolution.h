@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-#include "kernels/optimized/conv/clamped_convolution.h"
+#include "kernels/optimized/conv/images.h"
 #include "kernels/optimized/quantized/arguments.h"
 #include "runtime/shared_cache.h"
 #include "runtime/stateful_kernel.h"
@@ -18,8 +18,7 @@
 namespace et::kernels::optimized::quantized {
 
 /// A convolution of channels-last images of int8 by a constant filter of int8, not transposed.
-struct QuantizedConvolution {
-  int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+struct QuantizedConvolution : conv::ImageGeometry {
   int32_t input_zero_point;
   int32_t zero_point;  ///< of the output
   float low, high;     ///< bounds of the output, less its zero point
@@ -50,10 +49,6 @@ struct RowConvolution : QuantizedConvolution {
   // Of a call.
   const int8_t* in;  ///< [batch, in_h, in_w, channels]
   int8_t* out;       ///< [batch, out_h, out_w, its channels]
-  int64_t in_h, in_w, out_h, out_w;
-
-  /// One row of windows: its pixels, not its rows, are shared by threads.
-  bool is_line() const { return kernel_h == 1 && in_h == 1 && out_h == 1; }
 };
 
 /// Calls part(row, first, end) for the pixels of each row of the output, or of each line, that units [begin, end) of

@@ -89,7 +89,7 @@ struct StrideRow {
   size_t out_channels;
   size_t in_step, out_step, h_step, w_step;  ///< elements between neighbours of the filter
 
-  size_t taps_h() const { return row < kernel_h ? (kernel_h - row + stride_h - 1) / stride_h : 1; }
+  size_t taps_h() const { return row < kernel_h ? divide_up(kernel_h - row, stride_h) : 1; }
   size_t taps_w() const { return divide_up(kernel_w, stride_w); }
   /// [taps, channels] of a column.
   void read(const int8_t* filter, size_t column, size_t channels, int8_t* to) const;

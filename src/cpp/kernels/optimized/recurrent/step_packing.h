@@ -14,7 +14,7 @@ struct StepPacking {
   const runtime::Tensor* weight;  ///< [gates * hidden, hidden] of 8 or packed 4 bits, a constant
   size_t gates, hidden, lanes;
 
-  size_t depth() const { return (hidden + 3) / 4 * 4; }
+  size_t depth() const { return round_up(hidden, 4); }
   size_t size() const { return divide_up(hidden, lanes) * gates * lanes * depth(); }
   size_t rows() const { return gates * hidden; }
   /// Row n of the weight; `memory` has room for one, and is used where rows are packed.
