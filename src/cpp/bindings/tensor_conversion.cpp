@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/checked_math.h"
+#include "base/rounding.h"
 #include "base/tensor_text.h"
 #include "bindings/errors.h"
 #include "runtime/host/pages.h"
@@ -345,8 +346,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-constexpr size_t round_up(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
-
 }  // namespace
 
 SpareOutput::~SpareOutput() { std::free(memory_.load(std::memory_order_acquire)); }
@@ -354,8 +353,9 @@ SpareOutput::~SpareOutput() { std::free(memory_.load(std::memory_order_acquire))
 OutputBlock OutputBlock::allocate(size_t nbytes, std::shared_ptr<SpareOutput> spare) {
   size_t total;
   void* memory = spare != nullptr ? spare->take() : nullptr;
-  if (memory == nullptr && !add_overflow(nbytes, round_up(sizeof(Header)) + runtime::kReadAhead + kAlignment, &total)) {
-    memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment));
+  if (memory == nullptr &&
+      !add_overflow(nbytes, round_up(sizeof(Header), kAlignment) + runtime::kReadAhead + kAlignment, &total)) {
+    memory = std::aligned_alloc(kAlignment, round_up(total - kAlignment, kAlignment));
     // malloc maps such a block by itself, and its small pages take as long as a pass over it (98 MiB: 50 ms).
     constexpr size_t kMappedAlone = size_t{32} << 20;
     if (memory != nullptr && nbytes >= kMappedAlone) {
@@ -386,7 +386,7 @@ void OutputBlock::release(Header* header) {
   }
 }
 
-void* OutputBlock::data() const { return reinterpret_cast<char*>(block_) + round_up(sizeof(Header)); }
+void* OutputBlock::data() const { return reinterpret_cast<char*>(block_) + round_up(sizeof(Header), kAlignment); }
 
 size_t OutputBlock::nbytes() const { return block_->nbytes; }
 

@@ -223,14 +223,14 @@ HWY_INLINE void any_block(const Depthwise& w, int64_t at, TapRange rows, TapRang
 
 /// Output pixels [pixel, end) of a row.
 template <int kGroup>
-void any_row(const Depthwise& w, size_t row, int64_t pixel, int64_t end) {
+void any_row(const Depthwise& w, int64_t row, int64_t pixel, int64_t end) {
   // As many as there are registers for.
   constexpr int64_t kPixels = hn::MaxLanes(hn::ScalableTag<float>()) >= 16 || kGroup == 1 ? 8 : 4;
   const auto channels = static_cast<int64_t>(w.channels);
-  const int64_t y = static_cast<int64_t>(row) % w.out_h * w.stride_h - w.pad_h;
+  const int64_t y = row % w.out_h * w.stride_h - w.pad_h;
   const TapRange rows = taps_inside(y, w.dilation_h, w.kernel_h, w.in_h);
-  const int64_t line = (static_cast<int64_t>(row) / w.out_h * w.in_h + y) * w.in_w * channels;
-  float* const out = w.out + static_cast<int64_t>(row) * w.out_w * channels;
+  const int64_t line = (row / w.out_h * w.in_h + y) * w.in_w * channels;
+  float* const out = w.out + row * w.out_w * channels;
   const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
   const auto are_inside = [&](int64_t x, int64_t pixel, int64_t count) {
     return x >= 0 && x + (count - 1) * w.stride_w + reach < w.in_w && pixel + count <= end;
@@ -255,13 +255,8 @@ void any_row(const Depthwise& w, size_t row, int64_t pixel, int64_t end) {
 template <int kGroup>
 void any_units(const Depthwise& w, size_t begin, size_t end) {
   if constexpr (static_cast<size_t>(kGroup) <= hn::MaxLanes(hn::ScalableTag<float>())) {
-    const size_t of_a_row = w.is_line() ? static_cast<size_t>(w.out_w) : 1;
-    for (size_t unit = begin, next; unit < end; unit = next) {
-      const size_t row = unit / of_a_row, first = unit % of_a_row;
-      next = std::min(end, unit - first + of_a_row);
-      any_row<kGroup>(w, row, static_cast<int64_t>(first),
-                      w.is_line() ? static_cast<int64_t>(first + next - unit) : w.out_w);
-    }
+    for_each_row(w, begin, end,
+                 [&](int64_t row, int64_t first, int64_t last) HWY_ATTR { any_row<kGroup>(w, row, first, last); });
   }
 }
 

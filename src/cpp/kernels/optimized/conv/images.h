@@ -1,11 +1,13 @@
 /// How a filter goes over images and lines with channels innermost: the geometry of a convolution, and the walk over
 /// its rows.
 ///
-/// For: depthwise.cpp, window_convolution.cpp and separable_convolution.cpp. Not for: volumes and transposed ones.
+/// For: depthwise.cpp, window_convolution.cpp, separable_convolution.cpp and those of integers (quantized/). Not for:
+/// volumes and transposed ones.
 ///
 ///     static_cast<ImageGeometry&>(w) = geometry_of(weight, stride, padding, dilation);                  // at load
 ///     ET_RETURN_IF_ERROR(plan_call(context, kOp, input, in_channels, out_channels, out, &w));           // of a call
 ///     share_units(pool, slots, images, w.out_h, [&](size_t slot, int64_t image, int64_t begin, int64_t end) { … });
+///     for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t end) { … });           // pixels of each
 #pragma once
 
 #include <algorithm>
@@ -66,6 +68,19 @@ void share_units(threads::ThreadPool* pool, size_t slots, int64_t images, int64_
       run(slot, image, unit - image * units, last - image * units);
     }
   });
+}
+
+/// Calls part(row, first, end) for the pixels of each row of the output that units [begin, end) of all images have:
+/// whole rows of images, some pixels of lines. Rows count through all images.
+template <typename Part>
+void for_each_row(const ImageGeometry& g, size_t begin, size_t end, const Part& part) {
+  const size_t of_a_row = g.is_line() ? static_cast<size_t>(g.out_w) : 1;
+  for (size_t unit = begin, next; unit < end; unit = next) {
+    const size_t row = unit / of_a_row, first = unit % of_a_row;
+    next = std::min(end, unit - first + of_a_row);
+    part(static_cast<int64_t>(row), static_cast<int64_t>(first),
+         g.is_line() ? static_cast<int64_t>(first + next - unit) : g.out_w);
+  }
 }
 
 }  // namespace et::kernels::optimized::conv

@@ -51,19 +51,6 @@ struct RowConvolution : QuantizedConvolution {
   int8_t* out;       ///< [batch, out_h, out_w, its channels]
 };
 
-/// Calls part(row, first, end) for the pixels of each row of the output, or of each line, that units [begin, end) of
-/// all images have.
-template <typename Part>
-void for_each_row(const RowConvolution& w, size_t begin, size_t end, const Part& part) {
-  const size_t of_a_row = w.is_line() ? static_cast<size_t>(w.out_w) : 1;
-  for (size_t unit = begin, next; unit < end; unit = next) {
-    const auto first = static_cast<int64_t>(unit % of_a_row);
-    next = std::min(end, unit / of_a_row * of_a_row + of_a_row);
-    part(static_cast<int64_t>(unit / of_a_row), first,
-         w.is_line() ? first + static_cast<int64_t>(next - unit) : w.out_w);
-  }
-}
-
 /// Gives `w` its pixel beside the image, of at least `least` bytes.
 inline Error add_pixel_beside(runtime::PrepareContext& context, size_t least, RowConvolution* w) {
   const size_t size = w->channels > least ? w->channels : least;
@@ -83,30 +70,20 @@ Error keep_plan(runtime::PrepareContext& context, Arguments args, const Plan& pl
   return Error::Ok;
 }
 
-/// Gives `w` and the output the sizes of a call. Errors: InvalidArgument for images that do not fit.
-inline Error start_images(KernelContext& context, const char* op, const Tensor& input, const Tensor& out,
-                          size_t out_channels, RowConvolution* w) {
-  ET_RETURN_IF_ERROR(conv::check_channels(input, w->channels));
-  w->in_h = input.dim() == 3 ? 1 : input.size(2);
-  w->in_w = input.size(-1);
-  w->out_h = conv::output_extent(w->in_h, w->pad_h, w->kernel_h, w->stride_h, w->dilation_h);
-  w->out_w = conv::output_extent(w->in_w, w->pad_w, w->kernel_w, w->stride_w, w->dilation_w);
-  return conv::resize_output(context, op, input, out_channels, w->out_h, w->out_w, out);
-}
-
-/// The same with the images.
+/// Gives `w` and the output the sizes of a call, and `w` the images. Errors: InvalidArgument for images that do not
+/// fit.
 inline Error start_rows(KernelContext& context, Arguments args, RowConvolution* w, size_t out_channels) {
   using namespace ops::arguments::et_quantized_convolution;
   const Tensor input = args[kInput]->to_tensor();
   const Tensor out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(start_images(context, "et::quantized_convolution", input, out, out_channels, w));
+  ET_RETURN_IF_ERROR(conv::plan_call(context, "et::quantized_convolution", input, w->channels, out_channels, out, w));
   w->in = input.const_data_ptr<int8_t>();
   w->out = out.mutable_data_ptr<int8_t>();
   return Error::Ok;
 }
 
-/// Runs rows(w, begin, end) over all units of the output (for_each_row), each thread at least `chunk` multiplications,
-/// of which an element takes `cost`.
+/// Runs rows(w, begin, end) over all units of the output (conv::for_each_row), each thread at least `chunk`
+/// multiplications, of which an element takes `cost`.
 template <class Plan>
 Error run_rows(KernelContext& context, Arguments args, Plan w, size_t cost, size_t chunk,
                void (*rows)(const Plan&, size_t, size_t)) {

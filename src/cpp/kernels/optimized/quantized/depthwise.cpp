@@ -110,7 +110,7 @@ HWY_INLINE void depthwise_rows(const QuantizedDepthwise& w, size_t begin, size_t
   const auto pixel_step = static_cast<int64_t>(w.channels);
   const int8_t* taps[kMaxTaps];
   int64_t steps[kMaxTaps];
-  for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
+  conv::for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
     const int64_t top = row % w.out_h * w.stride_h - w.pad_h;
     const int8_t* const image = w.in + row / w.out_h * w.in_h * w.in_w * pixel_step;
     int8_t* to = w.out + (row * w.out_w + first) * pixel_step;

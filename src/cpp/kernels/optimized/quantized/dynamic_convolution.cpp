@@ -85,7 +85,7 @@ Error run(KernelContext& context, Arguments args, void* state) {
   const auto& c = *static_cast<const DynamicConvolution*>(state);
   IntegerProduct p = c.product;
   const Tensor input = args[kInput]->to_tensor(), out = args[kOut]->to_tensor();
-  ET_RETURN_IF_ERROR(start_images(context, kOp, input, out, p.groups * p.columns, &p));
+  ET_RETURN_IF_ERROR(conv::plan_call(context, kOp, input, p.channels, p.groups * p.columns, out, &p));
   if (out.numel() == 0) {
     return Error::Ok;
   }

@@ -107,7 +107,7 @@ void grouped_rows(const QuantizedGrouped& w, size_t begin, size_t end) {
   const int64_t reach = (w.kernel_w - 1) * w.dilation_w;
   const int8_t* taps[kMaxGroupedTaps];
   int64_t steps[kMaxGroupedTaps];
-  for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
+  conv::for_each_row(w, begin, end, [&](int64_t row, int64_t first, int64_t last) HWY_ATTR {
     const int64_t top = row % w.out_h * w.stride_h - w.pad_h;
     const int8_t* const image = w.in + row / w.out_h * w.in_h * w.in_w * channels;
     int8_t* const out = w.out + row * w.out_w * channels;
