@@ -24,6 +24,7 @@ from . import batch_norm, fake_quantization
 from .half_range import keep_far_values_in_float
 from .insertion import insert_observers, replace_by_quantization
 from .observer_calls import observers_of
+from .outputs import keep_ends_of_outputs
 
 #: In ``GraphModule.meta``: this package has folded its batch norms, or will.
 OURS = "executorch_py.norms_are_ours"
@@ -53,6 +54,8 @@ def _prepared(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool, is_body
         batch_norm.open_for_training(model)
     prepared = insert_observers(model, scopes, is_qat=is_qat, obs_or_fq_callback=quantizer.prepare_obs_or_fq_callback)
     prepared.meta.update({**meta, OURS: True})
+    if not is_body:
+        keep_ends_of_outputs(prepared)
     prepare_bodies(prepared, quantizer, is_qat, (scan,) if is_qat else BODIES)  # no gradients go through while_loop
     return prepared
 

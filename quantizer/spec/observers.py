@@ -188,10 +188,19 @@ class HistogramObserver(_StreamingHistogram):
 
     A value inside loses the square of a step / 12 on average, one outside the square of its distance. Each end is moved
     while the other stands still, twice.
+
+    Attributes:
+        keeps_ends: The largest numbers are what counts, so the range is that of all of them (calibration/outputs.py).
     """
+
+    def __init__(self, bins: int = 4096, **options: Any) -> None:
+        super().__init__(bins, **options)
+        self.keeps_ends = False
 
     def _range(self) -> tuple[float, float]:
         low, high = self._ends()
+        if self.keeps_ends:
+            return low, high
         centers, counts = self._content()
         total = counts.sum()
         above, below = _Tail(centers, counts), _Tail(-centers.flip(0), counts.flip(0))
