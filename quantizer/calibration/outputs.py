@@ -7,15 +7,11 @@ tokens: cut off, several are equal, and which of them is first says nothing.
 import operator
 from typing import Any
 
-from executorch_py.quantizer.rules.matching import JOIN, MOVEMENT, SPLIT, ops, tagged
+from executorch_py.quantizer.rules.matching import JOIN, MOVEMENT, RANKED, SPLIT, tagged
 from torch import fx
 
-#: Their results depend on which element is the largest or smallest.
-_RANKED = ops(
-    "argmax.default", "argmin.default", "argsort.default", "max.dim", "min.dim", "sort.default", "topk.default"
-)
 #: What keeps the order of the elements, or hands them on.
-_KEEPS_ORDER = MOVEMENT | SPLIT | JOIN | _RANKED | tagged("probabilities") | ops("log_softmax.int") | {operator.getitem}
+_KEEPS_ORDER = MOVEMENT | SPLIT | JOIN | RANKED | tagged("probabilities") | {operator.getitem}
 
 
 def keep_ends_of_outputs(prepared: fx.GraphModule) -> None:
@@ -24,7 +20,7 @@ def keep_ends_of_outputs(prepared: fx.GraphModule) -> None:
     """
     nodes = prepared.graph.nodes
     waiting: list[Any] = [
-        source for node in nodes if node.op == "output" or node.target in _RANKED for source in node.all_input_nodes
+        source for node in nodes if node.op == "output" or node.target in RANKED for source in node.all_input_nodes
     ]
     seen: set[fx.Node] = set()
     while waiting:

@@ -117,6 +117,10 @@ MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves
 #: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their
 #: places.
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
+#: What says which elements are the largest or smallest.
+RANKED = frozenset(overloads(lambda op: op.moves == "largest")) | ops(
+    "argmax.default", "argmin.default", "log_softmax.int"
+)
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
 ACTIVATIONS = tagged("activation")
 GATES = ops("sigmoid.default", "tanh.default")
