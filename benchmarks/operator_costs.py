@@ -13,8 +13,8 @@ Each example stands in a chain of two and in a chain of six, and a quarter of th
 chain has at its ends falls out. The sides run in turn on one thread; a time is the least of several blocks of that
 thread's processor time. To measure again adds a run; of three or five the one with the median ratio counts.
 
-The column of Arm, which nobody measured, is derived (`derived`), and the tables say so. Floats of avxvnni are those of
-avx2: the code is the same.
+The column of Arm, which nobody measured, is derived (`derived`), and the tables say so. Floats of avxvnni run the code
+of avx2, but on other processors, so that they are measured on one of those.
 """
 
 from __future__ import annotations
@@ -293,9 +293,8 @@ def cost(kind: str, figures: list[float]) -> float:
 
 
 def derived(found: Figures, dtype: str, kind: str, side: str) -> list[float]:
-    """The figures of a row, with what was not measured: arm, and floats of avxvnni, from avx2."""
-    sources = ["avx2" if (isa, dtype) == ("avxvnni", "float") else isa for isa in ISAS]
-    figures = [figure for isa in sources for figure in found[isa][dtype][kind][side]]
+    """The figures of a row, with those of arm, which nobody measured."""
+    figures = [figure for isa in ISAS for figure in found[isa][dtype][kind][side]]
     return [*figures, *(figure * OF_ARM for figure in found["avx2"][dtype][kind][side])]
 
 

@@ -69,8 +69,8 @@ void multiply_columns(D0 d0, D1 d1, PixelTile tile, const float* in, float* out,
   }
 }
 
-/// Tiles [begin, end) of columns.
-void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const float* in, float* out, size_t pixels,
+/// Tiles [begin, end) of columns, whose filters the second cache holds.
+void multiply_group(const PixelProduct& p, const PixelWindows& windows, const float* in, float* out, size_t pixels,
                     size_t begin, size_t end) {
   const PixelTag d;
   const HalfPixelTag half;
@@ -111,6 +111,20 @@ void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const fl
       tile.taps += tile.tap_step * p.depth();
     }
     start += count;
+  }
+}
+
+/// Tiles [begin, end) of columns. All pixels meet one group of them before the next, so that a filter beyond the caches
+/// is read once, not once a block of pixels.
+void MultiplyPixels(const PixelProduct& p, const PixelWindows& windows, const float* in, float* out, size_t pixels,
+                    size_t begin, size_t end) {
+  // Half of the second cache of most processors; the rest is for a block of pixels. Twice as much is as fast on two MB.
+  constexpr size_t kBytesOfGroup = size_t{512} << 10;
+  const size_t wide = 2 * hn::Lanes(PixelTag());
+  const size_t tiles = HWY_MAX(kBytesOfGroup / (wide * p.depth() * sizeof(float)), 1);
+  const size_t last = HWY_MIN(end, divide_up(p.out_channels, wide));
+  for (size_t first = begin; first < last; first += tiles) {
+    multiply_group(p, windows, in, out, pixels, first, HWY_MIN(first + tiles, last));
   }
 }
 
