@@ -294,12 +294,13 @@ Error quantized_div_out(KernelContext& context, const Tensor& self, double self_
          check_operands(kOp, {self, self_scale, self_zero_point}, {other, other_scale, other_zero_point}, out));
   ET_TRY(const Requantizer requantize,
          Requantizer::make(kOp, out, {output_scale, output_zero_point, output_min, output_max}));
-  const float scale = o.a_scale / o.b_scale / requantize.scale();
+  const float scale = o.a.scale / o.b.scale / requantize.scale();
   ET_CHECK_OR_RETURN(std::isfinite(scale), InvalidArgument, "%s: the scales have no finite ratio", kOp);
   return dispatch<Activations>(self.scalar_type(), kOp, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return pairwise<T>(context, kOp, self, other, out, [&](int32_t a, int32_t b) {
-      return requantize(static_cast<float>(a - o.a_zero) / static_cast<float>(b - o.b_zero) * scale);
+      const auto ratio = static_cast<float>(a - o.a.zero_point) / static_cast<float>(b - o.b.zero_point);
+      return requantize(ratio * scale);
     });
   });
 }
