@@ -14,7 +14,7 @@ chain has at its ends falls out. The sides run in turn on one thread; a time is 
 thread's processor time. To measure again adds a run; of three or five the one with the median ratio counts.
 
 The column of Arm, which nobody measured, is derived (`derived`), and the tables say so. Floats of avxvnni run the code
-of avx2, but on other processors, so that they are measured on one of those.
+of avx2, but on Intel's processors. Measure them on one of these: XNNPACK's products are slower there.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class _Lifting:
                     self._copy(node)
             elif node.op == "output":
                 results = pytree.tree_leaves(node.args[0])
-        return self._finish(writes, [self._new.get(r, r) if isinstance(r, fx.Node) else r for r in results])
+        return self._finish(writes, [self._mapped(r) if isinstance(r, fx.Node) else r for r in results])
 
     # ----------------------------------------------------------------------------------------------------------- inputs
 

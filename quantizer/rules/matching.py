@@ -114,13 +114,13 @@ MAX_POOL = frozenset(overloads(lambda op: op.moves == "pool" and op.is_tensor))
 TAKES_PART = RELU | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("part", "gather", "largest")))
 #: Operators that move elements or leave them as they are.
 MOVEMENT = TAKES_PART | frozenset(overloads(lambda op: op.is_tensor and op.moves in ("reshape", "permute", "repeat")))
-#: Operators that hand out a tensor in parts, each a ``getitem`` of their result, or its largest elements with their
-#: places.
+#: Operators that hand out a tensor in parts, each a ``getitem`` of their result.
 SPLIT = frozenset(overloads(lambda op: op.moves in ("part", "pool") and not op.is_tensor))
 #: What says which elements are the largest or smallest.
-RANKED = frozenset(overloads(lambda op: op.moves == "largest")) | ops(
-    "argmax.default", "argmin.default", "log_softmax.int"
+RANKED = frozenset(overloads(lambda op: op.moves == "largest" and not op.is_tensor)) | ops(
+    "argmax.default", "argmin.default"
 )
+LOG_SOFTMAX = ops("log_softmax.int", "_log_softmax.default")
 #: Functions of one tensor that stand behind layers. Not those of gates, whose results multiply a state step after step.
 ACTIVATIONS = tagged("activation")
 GATES = ops("sigmoid.default", "tanh.default")

@@ -190,12 +190,10 @@ class HistogramObserver(_StreamingHistogram):
     while the other stands still, twice.
 
     Attributes:
-        keeps_ends: The largest numbers are what counts, so the range is that of all of them (calibration/outputs.py).
+        keeps_ends: The range is the whole one (calibration/outputs.py says where). Set before the first tensor.
     """
 
-    def __init__(self, bins: int = 4096, **options: Any) -> None:
-        super().__init__(bins, **options)
-        self.keeps_ends = False
+    keeps_ends = False
 
     def _range(self) -> tuple[float, float]:
         low, high = self._ends()

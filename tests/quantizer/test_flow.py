@@ -192,6 +192,25 @@ def test_torchao_flow_with_our_quantizer():
     torch.testing.assert_close(program.module()(IMAGES[1]), ours.module()(IMAGES[1]), atol=0, rtol=0)
 
 
+@pytest.mark.parametrize("preset", ["static_int8", "dynamic_int8", "fp16"])
+def test_state_that_is_handed_out_as_it_is(preset):
+    class Hands(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(4, 4)
+            self.register_buffer("table", torch.randn(3))
+
+        def forward(self, x):
+            return self.table, self.head(x), self.head.bias
+
+    torch.manual_seed(0)
+    model, x = Hands().eval(), torch.randn(2, 4)
+    program = quantizer.quantize(model, (x,), preset, [(x,)])
+    outputs = et.load(et.to_edge_transform_and_lower(program).to_executorch().buffer)(x)
+    assert torch.equal(outputs[0], model.table) and torch.equal(outputs[2], model.head.bias)
+    assert torch.allclose(outputs[1], model(x)[1], atol=0.05)
+
+
 def test_what_was_converted_is_exported_again_also_strictly():
     model, x = torch.nn.Linear(8, 4).eval(), torch.randn(2, 8)
     prepared = quantizer.prepare_pt2e(torch.export.export(model, (x,)).module(), quantizer.XNNPACKQuantizer())

@@ -26,6 +26,8 @@ class Words(nn.Module):
 ENDS = {
     "scores": (lambda scores: scores, lambda result: result.argmax(-1)),
     "moved": (lambda scores: scores.unsqueeze(1).transpose(1, 2), lambda result: result.argmax(1).squeeze(1)),
+    "cast": (lambda scores: (scores / 0.7).double(), lambda result: result.argmax(-1)),
+    "capped": (lambda scores: (scores / 30).tanh() * 30, lambda result: result.argmax(-1)),
     "log_softmax": (lambda scores: scores.log_softmax(-1), lambda result: result.argmax(-1)),
     "argmax": (lambda scores: scores.argmax(-1), lambda result: result),
     "topk": (lambda scores: scores.topk(3)[1].float(), lambda result: result[:, 0].long()),

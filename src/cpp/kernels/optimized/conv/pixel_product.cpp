@@ -328,9 +328,12 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
   constexpr size_t kChunk = 150'000;
   const size_t depth = product.in_channels, columns = product.out_channels;
   const size_t threads = pool == nullptr ? 1 : pool->num_threads();
-  const size_t strips = divide_up(pixels, kTilePixels);
+  const size_t strips = divide_up(pixels, kTilePixels), wide = columns_of_a_tile(), tiles = divide_up(columns, wide);
   constexpr size_t kLeastStrips = 4;  // of a chunk, so that what is left of the last tile weighs little
-  if (strips >= 2 * kLeastStrips * threads || threads == 1) {
+  constexpr size_t kLeastTiles = 8;   // of a thread
+  // Threads share what is larger: numbers of the other are read by each of them.
+  const bool has_many_columns = columns > pixels && tiles >= kLeastTiles * threads;
+  if (threads == 1 || (strips >= 2 * kLeastStrips * threads && !has_many_columns)) {
     const size_t worth = kChunk / (kTilePixels * depth * columns) + 1;
     threads::parallel_for(pool, strips, std::max(worth, kLeastStrips), [&](size_t begin, size_t end) {
       const size_t first = begin * kTilePixels;
@@ -338,11 +341,10 @@ void multiply_pixels_on(threads::ThreadPool* pool, const PixelProduct& product, 
     });
     return;
   }
-  const size_t wide = columns_of_a_tile();
   const auto multiply = HWY_DYNAMIC_POINTER(MultiplyPixels);
-  threads::parallel_for(
-      pool, divide_up(columns, wide), kChunk / (pixels * depth * wide) + 1,
-      [&](size_t begin, size_t end) { multiply(product, windows_of_pixels(product), in, out, pixels, begin, end); });
+  threads::parallel_for(pool, tiles, kChunk / (pixels * depth * wide) + 1, [&](size_t begin, size_t end) {
+    multiply(product, windows_of_pixels(product), in, out, pixels, begin, end);
+  });
 }
 
 }  // namespace et::kernels::optimized::conv
